@@ -34,7 +34,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 docs: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python -m zensical build --strict
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.direct

@@ -1,12 +1,15 @@
-"""Whether `basis.uncertainty` holds: true errors of eigenvalues over estimated ones, on clouds of known spectrum.
+"""Whether `basis.uncertainty` holds: true errors of eigenvalues over estimated ones, on clouds of
+known spectrum.
 
-    python -m benchmarks.calibration [MESHES...] [--even] [--points 500 1500] [--seeds 2] [--most 5000] [--shapes 34]
+    python -m benchmarks.calibration [MESHES...] [--even] [--points 500 1500] [--seeds 2] [--most
+    5000] [--shapes 34]
 
-Prints the curve  share of cases with  true <= t * estimate  for several t, of eigenvalues 2 to 20: of all of `truths`
-(closed forms, clean and damaged), of samples of meshes and of procedural shapes, half of them folded until parts touch
-or cross, against their finite elements. At t = 2 it is to be .9. Constants were chosen on procedural shapes 0 to 65 and
-on closed forms of seeds 1 and 2; the shapes here are others (from `FIRST` on). Beside it: of clouds whose first ten are
-off by more than a tenth, how many were silent, and of those below a twentieth, how many were said to be off.
+Prints the curve  share of cases with  true <= t * estimate  for several t, of eigenvalues 2 to 20:
+of all of `truths` (closed forms, clean and damaged), of samples of meshes and of procedural shapes,
+half of them folded until parts touch or cross, against their finite elements. At t = 2 it is to be
+.9. Constants were chosen on procedural shapes 0 to 65 and on closed forms of seeds 1 and 2; the
+shapes here are others (from `FIRST` on). Beside it: of clouds whose first ten are off by more than
+a tenth, how many were silent, and of those below a twentieth, how many were said to be off.
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ TIMES = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 @dataclass(frozen=True)
 class Case:
-    """One cloud: true over estimated errors, seconds of basis and estimate, mean error of the first ten, a warning."""
+    """One cloud: true over estimated errors, seconds of basis and estimate, mean error of the first
+    ten, a warning.
+    """
 
     ratio: np.ndarray
     seconds: tuple[float, float]
@@ -74,7 +79,9 @@ def closed_forms(seeds: int, most: int) -> Iterator[tuple[str, np.ndarray, np.nd
                 yield "clean" if clean else "damaged", points, truth.spectrum(K)
 
 
-def meshes(paths: list[Path], sizes: list[int], even: bool) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+def meshes(
+    paths: list[Path], sizes: list[int], even: bool
+) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Random points of meshes, or even ones too, and the spectra of their finite elements."""
     for path in find_shapes(paths):
         shape = ep.geometry.load(path)
@@ -84,11 +91,17 @@ def meshes(paths: list[Path], sizes: list[int], even: bool) -> Iterator[tuple[st
                 yield "meshes", ep.geometry.sample_surface(shape, n), spectrum
                 if even:
                     dense = ep.geometry.sample_surface(shape, 8 * n)
-                    yield "meshes, even", dense[ep.geometry.farthest_points(dense, n, start=0)], spectrum
+                    yield (
+                        "meshes, even",
+                        dense[ep.geometry.farthest_points(dense, n, start=0)],
+                        spectrum,
+                    )
 
 
 def procedural(count: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Random points of procedural shapes, every other one folded, and the spectra of their finite elements."""
+    """Random points of procedural shapes, every other one folded, and the spectra of their finite
+    elements.
+    """
     names = sorted(FAMILIES)
     for seed in range(FIRST, FIRST + count):
         rng = np.random.default_rng(seed)
@@ -100,11 +113,17 @@ def procedural(count: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
             vertices = folded(vertices, faces, rng)
         spectrum = np.asarray(ep.geometry.oracle(vertices, faces, K).eigenvalues)
         for n in SIZES:
-            yield "procedural", ep.geometry.sample_surface((vertices, faces), n, seed=seed), spectrum
+            yield (
+                "procedural",
+                ep.geometry.sample_surface((vertices, faces), n, seed=seed),
+                spectrum,
+            )
 
 
 def folded(vertices: np.ndarray, faces: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A part of a closed mesh moved along its surface to another that is near in space: they touch, or cross."""
+    """A part of a closed mesh moved along its surface to another that is near in space: they touch,
+    or cross.
+    """
     ends = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
     for _ in range(12):
         length = np.linalg.norm(vertices[ends[:, 0]] - vertices[ends[:, 1]], axis=1)
@@ -118,24 +137,33 @@ def folded(vertices: np.ndarray, faces: np.ndarray, rng: np.random.Generator) ->
         other = int(np.where(near, far, np.inf).argmin())
         radius = min(max(far[other] * rng.uniform(1.5, 5), 0.08), 0.7 * along[other])
         share = np.clip(1 - (along / radius) ** 2, 0, None) ** 2
-        vertices = vertices + share[:, None] * chord[other] * (1 - rng.uniform(-0.05, 0.03) / far[other])
+        vertices = vertices + share[:, None] * chord[other] * (
+            1 - rng.uniform(-0.05, 0.03) / far[other]
+        )
         if rng.random() < 0.5:
             break
     return vertices
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("meshes", type=existing, nargs="*")
     parser.add_argument("--even", action="store_true", help="the meshes sampled evenly, too")
     parser.add_argument("--points", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--shapes", type=int, default=34, help="procedural ones")
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--most", type=int, default=5000, help="points of a cloud of known spectrum")
+    parser.add_argument(
+        "--most", type=int, default=5000, help="points of a cloud of known spectrum"
+    )
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     found: dict[str, list[Case]] = defaultdict(list)
-    sources = closed_forms(options.seeds, options.most), meshes(options.meshes, options.points, options.even)
+    sources = (
+        closed_forms(options.seeds, options.most),
+        meshes(options.meshes, options.points, options.even),
+    )
     for kind, points, spectrum in chain(*sources, procedural(options.shapes)):
         found[kind].append(measure(points, spectrum))
     found["all"] = [each for group in list(found.values()) for each in group]
@@ -154,7 +182,10 @@ def main() -> None:
         print(f"{'':12s} " + "  ".join(f"{name} {curve[kind][name]}" for name in COUNTS))
     seconds = np.sum([case.seconds for case in found["all"]], axis=0)
     print(f"seconds: {seconds[0]:.1f} of decompositions, {seconds[1]:.1f} of estimates")
-    content = {"curve": curve, "seconds": {"decompositions": float(seconds[0]), "estimates": float(seconds[1])}}
+    content = {
+        "curve": curve,
+        "seconds": {"decompositions": float(seconds[0]), "estimates": float(seconds[1])},
+    }
     write("calibration.json", facts("calibration", "cpu", options, seed=0) | content)
 
 

@@ -1,10 +1,11 @@
-"""A table and a folder of shapes on a Dask cluster of two worker processes, one of which is killed on the way.
+"""A table and a folder of shapes on a Dask cluster of two worker processes, one of which is killed
+on the way.
 
     python -m benchmarks.cluster [--rows 2000000] [--chunks 40] [--shapes 40]
 
-Both are done once more in this process: the largest relative difference of the answers is part of the result, with the
-seconds of both and whether a worker was lost before the end. Rows are noisy points of a Swiss roll, shapes are random
-ellipsoids.
+Both are done once more in this process: the largest relative difference of the answers is part of
+the result, with the seconds of both and whether a worker was lost before the end. Rows are noisy
+points of a Swiss roll, shapes are random ellipsoids.
 """
 
 from __future__ import annotations
@@ -27,7 +28,13 @@ import eigenprobe as ep
 from benchmarks.record import facts, write
 from eigenprobe.cli import main as command
 
-SPREAD = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None, "silence_logs": 50}
+SPREAD = {
+    "n_workers": 2,
+    "threads_per_worker": 1,
+    "host": "127.0.0.1",
+    "dashboard_address": None,
+    "silence_logs": 50,
+}
 FITTED = 2000  # rows that the estimator is fitted to
 K = 8
 
@@ -71,7 +78,8 @@ def table(client: Any, rows: int, chunks: int) -> dict[str, Any]:
 
     count = rows // chunks
     blocks = [
-        da.from_delayed(dask.delayed(rows_of)(seed, count), (count, 3), dtype=np.float32) for seed in range(chunks)
+        da.from_delayed(dask.delayed(rows_of)(seed, count), (count, 3), dtype=np.float32)
+        for seed in range(chunks)
     ]
     lazy = da.concatenate(blocks)
     model = ep.OptimalApproximationEigenmaps(K, solver="direct", random_state=0)
@@ -126,13 +134,19 @@ def folder(client: Any, shapes: int, place: Path) -> dict[str, Any]:
 def main() -> None:
     from distributed import Client, LocalCluster
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name, value in (("rows", 2_000_000), ("chunks", 40), ("shapes", 40)):
         parser.add_argument(f"--{name}", type=int, default=value)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     result: dict[str, Any] = facts("cluster", "cpu", options, peers=("dask", "distributed"))
-    with LocalCluster(**SPREAD) as local, Client(local) as client, tempfile.TemporaryDirectory() as place:
+    with (
+        LocalCluster(**SPREAD) as local,
+        Client(local) as client,
+        tempfile.TemporaryDirectory() as place,
+    ):
         for name, call in (
             ("folder", lambda: folder(client, options.shapes, Path(place))),
             ("table", lambda: table(client, options.rows, options.chunks)),

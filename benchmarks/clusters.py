@@ -1,15 +1,17 @@
-"""Clusters of embeddings by the paper's protocol, at rows that no default was chosen on, with all its peers.
+"""Clusters of embeddings by the paper's protocol, at rows that no default was chosen on, with all
+its peers.
 
-    python -m benchmarks.clusters ../shared/data/embeddings/imagenette_efflite0.npz [--runs 32] [--jobs 2]
+    python -m benchmarks.clusters TABLES... [--runs 32] [--jobs 2]
     python -m benchmarks.clusters TABLES... --methods tsne       (quick on a GPU, hours without)
 
-Seven scores of k-means, means over random class-weighted subsets of 1500; rows of length one for every method. The
-estimator's defaults were chosen on even rows, so that the subsets are of the odd ones. Seconds are warm: every method
-has run once before. The paper's own network is measured by `benchmarks.paper images`.
+Seven scores of k-means, means over random class-weighted subsets of 1500; rows of length one for
+every method. The estimator's defaults were chosen on even rows, so that the subsets are of the odd
+ones. Seconds are warm: every method has run once before. The paper's own network is measured by
+`benchmarks.paper images`.
 
-A file is written whole after each method: rows of a confirmed file (`catalogue`) stay, rows of peers in any case, and
-are not measured again. Without --methods those that are missing or out of date are measured, but for t-SNE, which may
-have fewer runs: every row says its own.
+A file is written whole after each method: rows of a confirmed file (`catalogue`) stay, rows of
+peers in any case, and are not measured again. Without --methods those that are missing or out of
+date are measured, but for t-SNE, which may have fewer runs: every row says its own.
 """
 
 from __future__ import annotations
@@ -32,23 +34,33 @@ SLOW = ("tsne",)
 KNOWN = [name for name in METHODS if name not in FITTED]
 
 
-def measure(x: np.ndarray, y: np.ndarray, method: str, o: argparse.Namespace) -> list[dict[str, Any]]:
+def measure(
+    x: np.ndarray, y: np.ndarray, method: str, o: argparse.Namespace
+) -> list[dict[str, Any]]:
     """Rows of a method on the odd rows."""
     odd = x[1::2]
-    embed(method, np.asarray(odd[:200], np.float32), (2,), 0)  # warm: compilation is not the method's time
+    embed(
+        method, np.asarray(odd[:200], np.float32), (2,), 0
+    )  # warm: compilation is not the method's time
     return summarise(Protocol(o.runs, methods=[method]).records(odd, y[1::2], o.jobs))
 
 
 def kept(name: str, runs: int) -> list[dict[str, Any]]:
-    """The rows of a file that are as measured today: all of a confirmed one, else those that are not of our code."""
-    content = json.loads(results_file(name).read_text()) if results_file(name).is_file() else {"rows": []}
-    ours = () if state(content) == "confirmed" else OURS
+    """The rows of a file that are as measured today: all of a confirmed one, else those that are
+    not of our code.
+    """
+    content = (
+        json.loads(results_file(name).read_text()) if results_file(name).is_file() else {"rows": []}
+    )
+    ours = () if state(name, content) == "confirmed" else OURS
     enough = [row for row in content["rows"] if row["runs"] >= runs or row["method"] in SLOW]
     return [row for row in enough if row["method"] not in (*ours, *FITTED)]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("features", type=existing, nargs="+")
     parser.add_argument("--methods", nargs="*", choices=KNOWN, default=[])
     parser.add_argument("--runs", type=int, default=32)
@@ -66,7 +78,12 @@ def main() -> None:
             rows = [row for row in kept(name, o.runs) if row["method"] != method]
             rows += [row | origin for row in plain(found)]
             rows.sort(key=lambda row: (row["k"], list(METHODS).index(row["method"])))
-            about = {"table": path.stem, "rows": "odd", "count": len(table.features) // 2, "runs": o.runs}
+            about = {
+                "table": path.stem,
+                "rows": "odd",
+                "count": len(table.features) // 2,
+                "runs": o.runs,
+            }
             write(name, made | {"facts": about, "rows": rows})
         print(Images(kept(name, o.runs)).markdown(), flush=True)
 

@@ -1,17 +1,20 @@
-"""Every constant of the core beside smaller and larger values of it, on clouds whose spectrum is known.
+"""Every constant of the core beside smaller and larger values of it, on clouds whose spectrum is
+known.
 
-    python -m benchmarks.constants                 all groups: three minutes of one core, for which clouds are small
-    python -m benchmarks.constants Balance
+    python -m benchmarks.constants                 all groups: three minutes of one core, for which
+    clouds are small python -m benchmarks.constants Balance
 
-    error %   mean relative error of the eigenvalues          lost %   part of the exact eigenfunctions (n, K) that is
-    ARI       of k-means with the true clusters                        outside the span of the K computed vectors
-    products  10^9 multiplications of matrix products         residual largest |A q - mu q|
-    recall    found of the 13 nearest, by cells               trustworthiness, ARI: of a map, by the stages
+    error %   mean relative error of the eigenvalues          lost %   part of the exact
+    eigenfunctions (n, K) that is ARI       of k-means with the true clusters
+    outside the span of the K computed vectors products  10^9 multiplications of matrix products
+    residual largest |A q - mu q| recall    found of the 13 nearest, by cells
+    trustworthiness, ARI: of a map, by the stages
 
-One constant changes at a time, the clouds stay the same; limits of memory and of iterations that no result depends on
-(`LIMITS`) are not varied. Solvers are measured where they are chosen among `filtered`
-and `nested` alone: on clouds as small as these `inverse` would take the surfaces. The result goes to $OUT or
-benchmarks/results as JSON, from where `python -m benchmarks.readme` fills docs/constants.md.
+One constant changes at a time, the clouds stay the same; limits of memory and of iterations that no
+result depends on (`LIMITS`) are not varied. Solvers are measured where they are chosen among
+`filtered` and `nested` alone: on clouds as small as these `inverse` would take the surfaces. The
+result goes to $OUT or benchmarks/results as JSON, from where `python -m benchmarks.readme` fills
+docs/constants.md.
 """
 
 from __future__ import annotations
@@ -20,10 +23,8 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
 from itertools import combinations_with_replacement, product
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import torch
@@ -32,13 +33,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.record import facts, write
 from eigenprobe.eigen import rotate, solve
-from eigenprobe.eigen.filtered import FILTERING
-from eigenprobe.eigen.multigrid import COARSENING
-from eigenprobe.eigen.nested import NESTING
 from eigenprobe.eigen.span import Span
-from eigenprobe.eigen.stacked import STACKING, solve_each
-from eigenprobe.estimators.layout import STAGES, map_layout
-from eigenprobe.graph import Graph, stack
+from eigenprobe.graph import Graph
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.search.cells import HOST
 from eigenprobe.search.neighbours import nearest_rows
@@ -54,7 +50,9 @@ Numbers = dict[str, float]
 
 @dataclass(frozen=True)
 class Known:
-    """A graph with the exact eigenvalues ``(K,)`` and a basis ``(n, K)`` of the exact eigenfunctions."""
+    """A graph with the exact eigenvalues ``(K,)`` and a basis ``(n, K)`` of the exact
+    eigenfunctions.
+    """
 
     graph: Graph
     dimension: int
@@ -75,16 +73,30 @@ def graph_of(points: np.ndarray, k: int) -> Graph:
     return build_graph(torch.from_numpy(np.ascontiguousarray(points)), k)
 
 
-def sphere(n: int, d: int, degree: int, rng: np.random.Generator, uneven: bool = False, k: int = 30) -> Known:
+def sphere(
+    n: int, d: int, degree: int, rng: np.random.Generator, uneven: bool = False, k: int = 30
+) -> Known:
     """Random points of S^d; ``uneven``: seven times as dense at one pole as at the other."""
     x = rng.normal(size=(8 * n, d + 1))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     x = x[rng.random(len(x)) < (x[:, 0] + 4 / 3) / (7 / 3)][:n] if uneven else x[:n]
-    powers = [c for total in range(degree + 1) for c in combinations_with_replacement(range(d + 1), total)]
+    powers = [
+        c for total in range(degree + 1) for c in combinations_with_replacement(range(d + 1), total)
+    ]
     monomials = np.stack([np.prod(x[:, list(c)], axis=1) for c in powers], 1)
     vectors, sizes, _ = np.linalg.svd(monomials, full_matrices=False)
-    functions = vectors[:, sizes > 1e-9 * sizes[0]]  # squares add up to one: fewer functions than monomials
-    counts = np.diff([0, *(np.linalg.matrix_rank(monomials[:, : _through(powers, t)]) for t in range(degree + 1))])
+    functions = vectors[
+        :, sizes > 1e-9 * sizes[0]
+    ]  # squares add up to one: fewer functions than monomials
+    counts = np.diff(
+        [
+            0,
+            *(
+                np.linalg.matrix_rank(monomials[:, : _through(powers, t)])
+                for t in range(degree + 1)
+            ),
+        ]
+    )
     values = np.repeat([t * (t + d - 1.0) for t in range(degree + 1)], counts)
     return Known(graph_of(x, k), d, values, functions)
 
@@ -100,18 +112,32 @@ def torus(n: int, rng: np.random.Generator, k: int = 30) -> Known:
     waves.sort(key=lambda pair: pair[0] ** 2 + pair[1] ** 2)
     parts = [np.cos(a * u + b * v) if (a, b) >= (0, 0) else np.sin(a * u + b * v) for a, b in waves]
     points = np.stack([np.cos(u), np.sin(u), np.cos(v), np.sin(v)], 1)
-    return Known(graph_of(points, k), 2, np.array([a * a + b * b for a, b in waves], float), np.stack(parts, 1))
+    return Known(
+        graph_of(points, k),
+        2,
+        np.array([a * a + b * b for a, b in waves], float),
+        np.stack(parts, 1),
+    )
 
 
-def box(n: int, sides: tuple[float, ...], count: int, rng: np.random.Generator, folded: bool = False) -> Known:
-    """Random points of a flat plate in R^3, perhaps folded at a right angle, or of a solid: free boundaries."""
+def box(
+    n: int, sides: tuple[float, ...], count: int, rng: np.random.Generator, folded: bool = False
+) -> Known:
+    """Random points of a flat plate in R^3, perhaps folded at a right angle, or of a solid: free
+    boundaries.
+    """
     x = rng.random((n, len(sides))) * sides
-    modes = sorted(product(range(7), repeat=len(sides)), key=lambda m: np.square(np.divide(m, sides)).sum())[:count]
+    modes = sorted(
+        product(range(7), repeat=len(sides)), key=lambda m: np.square(np.divide(m, sides)).sum()
+    )[:count]
     values = np.array([np.square(np.pi * np.divide(m, sides)).sum() for m in modes])
     functions = np.stack([np.cos(np.pi * x / sides * m).prod(1) for m in modes], 1)
     points = np.pad(x, ((0, 0), (0, 3 - len(sides))))
     if folded:
-        points[:, 2], points[:, 0] = np.maximum(x[:, 0] - sides[0] / 2, 0), np.minimum(x[:, 0], sides[0] / 2)
+        points[:, 2], points[:, 0] = (
+            np.maximum(x[:, 0] - sides[0] / 2, 0),
+            np.minimum(x[:, 0], sides[0] / 2),
+        )
     return Known(graph_of(points, 30), len(sides), values, functions)
 
 
@@ -121,7 +147,9 @@ def sheets(n: int, apart: float, rng: np.random.Generator) -> Known:
     x, zero = plate.graph.points.numpy(), np.zeros_like(plate.functions)
     other = x + [0, 0, apart * (0.8 / n) ** 0.5]
     functions = np.block([[plate.functions, zero], [zero, plate.functions]])
-    return Known(graph_of(np.concatenate([x, other]), 30), 2, np.repeat(plate.eigenvalues, 2), functions)
+    return Known(
+        graph_of(np.concatenate([x, other]), 30), 2, np.repeat(plate.eigenvalues, 2), functions
+    )
 
 
 def with_strays(cloud: Known, count: int, rng: np.random.Generator) -> Known:
@@ -132,7 +160,9 @@ def with_strays(cloud: Known, count: int, rng: np.random.Generator) -> Known:
 
 
 def torn(n: int, gap: float, angle: float, rng: np.random.Generator) -> Known:
-    """A plate that lacks a strip of so many spacings across, bent there by an angle in degrees: one part still."""
+    """A plate that lacks a strip of so many spacings across, bent there by an angle in degrees: one
+    part still.
+    """
     plate = box(n, (1.0, 0.8), 12, rng)
     x, half, turn = plate.graph.points.numpy(), gap / 2 * (0.8 / n) ** 0.5, np.radians(angle)
     kept = np.abs(x[:, 0] - 0.5) > half
@@ -162,7 +192,9 @@ def lattice(side: int) -> Known:
     x = np.stack(np.meshgrid(place, place, place, indexing="ij"), -1).reshape(-1, 3)
     modes = sorted(product(range(4), repeat=3), key=lambda m: np.square(m).sum())[:11]
     functions = np.stack([np.cos(np.pi * x * m).prod(1) for m in modes], 1)
-    return Known(graph_of(x, 30), 3, np.array([np.pi**2 * np.square(m).sum() for m in modes]), functions)
+    return Known(
+        graph_of(x, 30), 3, np.array([np.pi**2 * np.square(m).sum() for m in modes]), functions
+    )
 
 
 def with_twins(cloud: Known, count: int, rng: np.random.Generator, times: int = 14) -> Known:
@@ -171,7 +203,9 @@ def with_twins(cloud: Known, count: int, rng: np.random.Generator, times: int = 
     rows = np.repeat(np.arange(count), times)
     twins = x[rows] + 1e-5 * rng.normal(size=(len(rows), x.shape[1]))
     functions = np.concatenate([cloud.functions, cloud.functions[rows]])
-    return Known(graph_of(np.concatenate([x, twins]), 30), cloud.dimension, cloud.eigenvalues, functions)
+    return Known(
+        graph_of(np.concatenate([x, twins]), 30), cloud.dimension, cloud.eigenvalues, functions
+    )
 
 
 def circle(n: int, rng: np.random.Generator) -> Known:
@@ -179,22 +213,38 @@ def circle(n: int, rng: np.random.Generator) -> Known:
     waves = np.arange(1, 6)
     parts = [np.ones((n, 1)), np.cos(angle[:, None] * waves), np.sin(angle[:, None] * waves)]
     points = np.stack([np.cos(angle), np.sin(angle)], 1)
-    return Known(graph_of(points, 30), 1, np.array([0, *np.repeat(waves**2, 2)], float), np.concatenate(parts, 1))
+    return Known(
+        graph_of(points, 30),
+        1,
+        np.array([0, *np.repeat(waves**2, 2)], float),
+        np.concatenate(parts, 1),
+    )
 
 
 def mean(rows: list[Numbers]) -> Numbers:
-    return {name: float(np.mean([row[name] for row in rows if name in row])) for row in rows for name in row}
+    return {
+        name: float(np.mean([row[name] for row in rows if name in row]))
+        for row in rows
+        for name in row
+    }
 
 
 def adaptive(clouds: list[Known], balance: bool) -> Callable[[], Numbers]:
     def run() -> Numbers:
-        return mean([c.compare(build_smoother(c.graph, dimension=c.dimension, balance=balance)) for c in clouds])
+        return mean(
+            [
+                c.compare(build_smoother(c.graph, dimension=c.dimension, balance=balance))
+                for c in clouds
+            ]
+        )
 
     return run
 
 
 def embeddings(rng: np.random.Generator) -> Callable[[], Numbers]:
-    """Twelve overlapping clusters of different sizes and widths in R^64; S^4, and S^2 turned into R^64."""
+    """Twelve overlapping clusters of different sizes and widths in R^64; S^4, and S^2 turned into
+    R^64.
+    """
     from sklearn.cluster import KMeans
     from sklearn.metrics import adjusted_rand_score
 
@@ -204,7 +254,11 @@ def embeddings(rng: np.random.Generator) -> Callable[[], Numbers]:
     ball = sphere(1500, 2, 3, rng)
     turned = np.linalg.qr(rng.normal(size=(64, 3)))[0]
     known = [sphere(2500, 4, 1, rng, k=15)]
-    known.append(Known(graph_of(ball.graph.points.numpy() @ turned.T, 15), 2, ball.eigenvalues, ball.functions))
+    known.append(
+        Known(
+            graph_of(ball.graph.points.numpy() @ turned.T, 15), 2, ball.eigenvalues, ball.functions
+        )
+    )
     ring = circle(300, rng)
     known.append(replace(ring, graph=graph_of(ring.graph.points.numpy() @ turned[:, :2].T, 15)))
     clusters = graph_of(table, 15)
@@ -212,16 +266,25 @@ def embeddings(rng: np.random.Generator) -> Callable[[], Numbers]:
     def run() -> Numbers:
         smoother = neighbourhood_smoother(clusters)
         pairs = solve(smoother, 12)
-        found = KMeans(12, n_init=10, random_state=0).fit_predict(pairs.vectors / smoother.mass.sqrt()[:, None])
+        found = KMeans(12, n_init=10, random_state=0).fit_predict(
+            pairs.vectors / smoother.mass.sqrt()[:, None]
+        )
         ari = adjusted_rand_score(labels, found)
-        return {"ARI": float(ari), **mean([each.compare(neighbourhood_smoother(each.graph)) for each in known])}
+        return {
+            "ARI": float(ari),
+            **mean([each.compare(neighbourhood_smoother(each.graph)) for each in known]),
+        }
 
     return run
 
 
 def cells(rng: np.random.Generator) -> Callable[[], Numbers]:
-    """Rows in clusters and rows without any structure, each searched among its like: found of the 13 nearest."""
-    spread = rng.normal(size=(40, 32))[rng.integers(40, size=10_000)] + 0.3 * rng.normal(size=(10_000, 32))
+    """Rows in clusters and rows without any structure, each searched among its like: found of the
+    13 nearest.
+    """
+    spread = rng.normal(size=(40, 32))[rng.integers(40, size=10_000)] + 0.3 * rng.normal(
+        size=(10_000, 32)
+    )
     tables = [torch.from_numpy(x).float() for x in (spread, rng.normal(size=(10_000, 32)))]
     exact = [nearest_rows(x, x[:500], 13, backend="torch")[0] for x in tables]
 
@@ -231,28 +294,11 @@ def cells(rng: np.random.Generator) -> Callable[[], Numbers]:
             found = [nearest_rows(x, x[:500], 13, backend="cells")[0] for x in tables]
         for ours, theirs in zip(found, exact, strict=True):
             shares.append(float((ours[:, :, None] == theirs[:, None]).any(1).double().mean()))
-        return {"recall, clusters": shares[0], "recall, noise": shares[1], "products": products.count / 1e9}
-
-    return run
-
-
-def maps(rng: np.random.Generator) -> Callable[[], Numbers]:
-    """Twelve overlapping clusters in R^64 on a map: are they found, are neighbours kept?"""
-    from sklearn.cluster import KMeans
-    from sklearn.manifold import trustworthiness
-    from sklearn.metrics import adjusted_rand_score
-
-    labels = rng.integers(12, size=700)
-    table = 0.5 * rng.normal(size=(12, 64))[labels] + rng.normal(size=(700, 64))
-    graph = graph_of(table, 15)
-    smoother = neighbourhood_smoother(graph)
-    columns = (solve(smoother, 12).vectors[:, 1:] / smoother.mass.sqrt()[:, None]).numpy()
-
-    def run() -> Numbers:
-        placed = map_layout(graph, columns, 0)
-        found = KMeans(12, n_init=10, random_state=0).fit_predict(placed)
-        kept = trustworthiness(table, placed, n_neighbors=10)
-        return {"ARI": float(adjusted_rand_score(labels, found)), "trustworthiness": float(kept)}
+        return {
+            "recall, clusters": shares[0],
+            "recall, noise": shares[1],
+            "products": products.count / 1e9,
+        }
 
     return run
 
@@ -270,39 +316,6 @@ class Products(TorchDispatchMode):
             entries = left.numel() if left.layout == torch.strided else left.values().numel()
             self.count += entries * right.shape[1]
         return func(*args, **(kwargs or {}))
-
-
-def solver(clouds: list[Known], k: int) -> Callable[[], Numbers]:
-    """Work of all clouds together, and the largest residual."""
-    smoothers = [build_smoother(cloud.graph, dimension=cloud.dimension) for cloud in clouds]
-    front: Any = import_module("eigenprobe.eigen.solve")
-    swept = tuple(solver for solver in front.SOLVERS if solver.name in ("nested", "filtered"))
-
-    def run() -> Numbers:
-        with mock.patch.object(front, "SOLVERS", swept), Products() as products:
-            pairs = [solve(smoother, k) for smoother in smoothers]
-        worst = max(
-            float((p.vectors - s.apply(p.vectors) - p.vectors * p.gaps).norm(dim=0).max())
-            for s, p in zip(smoothers, pairs, strict=True)
-        )
-        return {"products": products.count / 1e9, "residual": worst}
-
-    return run
-
-
-def together(clouds: list[Known], k: int) -> Callable[[], Numbers]:
-    """The same of clouds that are solved as one problem."""
-    smoother = build_smoother(stack([cloud.graph for cloud in clouds]), dimension=2)
-
-    def run() -> Numbers:
-        with Products() as products:
-            pairs = solve_each(smoother, k, generator=torch.Generator().manual_seed(0))
-        rows = [pairs.vectors[i, :n] for i, n in enumerate(smoother.clouds)]
-        images = smoother.apply(torch.cat(rows)).split(list(smoother.clouds))
-        left = [v - image - v * gaps for v, image, gaps in zip(rows, images, pairs.gaps, strict=True)]
-        return {"products": products.count / 1e9, "residual": max(float(r.norm(dim=0).max()) for r in left)}
-
-    return run
 
 
 # What else each constant might be; numbers that are not listed are halved and doubled.
@@ -330,18 +343,6 @@ OTHERS: dict[str, tuple[Any, Any]] = {
     "VariableBandwidth.floor": (0.1, 0.5),
     "Neighbourhood.smallest": (1e-4, 1e-2),
     "Neighbourhood.disorder": (2.0, 6.0),
-    "Filtering.spread": ((1e2, 1e4), (1e6, 1e12)),
-    "Filtering.floor": ((6e-8, 1e-15), (6e-6, 1e-13)),
-    "Filtering.orthogonal": (1e-5, 1e-1),
-    "Nesting.points": (2000, 20_000),
-    "Nesting.coarse_accuracy": (0.002, 0.05),
-    "Nesting.swept_guards": (1, 10),
-    "Coarsening.omega": (0.0, 1.0),
-    "Coarsening.high": (1.5, 2.2),
-    "Coarsening.slowest": (0.3, 0.9),
-    "Stacking.level": (1.1, 1.6),
-    "Stacking.blind": (1, 3),
-    "Stacking.apart": ((2e4, 1e6), (2e6, 1e10)),
     "Stages.early": ((6.0, 60), (24.0, 60)),
     "Stages.middle": ((3.0, 150), (9.0, 150)),
     "Stages.calm": ((1.0, 20), (2.0, 60)),
@@ -350,22 +351,26 @@ OTHERS: dict[str, tuple[Any, Any]] = {
 
 
 MEMORY = "numbers in memory at once"
-END = "a bound on iterations that end before it by their tolerance"
 ORDER = "which way to the same answer is taken"
 # Constants that no result depends on, and why: they are not varied.
 LIMITS: dict[str, str] = {
     **dict.fromkeys(("Neighbourhood.block", "Neighbourhood.longest", "Division.block"), MEMORY),
-    **dict.fromkeys(("Nesting.sweeps", "Nesting.coarse_sweeps", "Nesting.last_sweeps", "Stacking.most_sweeps"), END),
     "Neighbourhood.rounds": "bisection to 2^-40 of the range: half of the rounds leave 2^-20",
-    "Neighbourhood.smallest": "the scale of rows whose neighbours all coincide: 0 would divide by 0",
+    "Neighbourhood.smallest": (
+        "the scale of rows whose neighbours all coincide: 0 would divide by 0"
+    ),
     "Neighbourhood.least": "two rows alone: 0 would divide by 0",
-    **dict.fromkeys(("Nesting.entries", "Coarsening.smallest", "Coarsening.slowest", "Coarsening.densest"), ORDER),
-    **dict.fromkeys(("Coarsening.growth", "Coarsening.sampled", "Stacking.room", "Stacking.at_once"), ORDER),
     **dict.fromkeys(("Division.exact", "Division.wider", "Division.tried"), ORDER),
-    "VariableBandwidth.floor": "off, but for the inputs of the pretrained network, which was trained with it",
+    "VariableBandwidth.floor": (
+        "off, but for the inputs of the pretrained network, which was trained with it"
+    ),
     "CellRule.rows": MEMORY,
-    "Selection.crumb": "parts smaller than a stencil appear only where edges round them were cut, which cuts undo",
-    "Balance.farthest": "exp(-50) is below rounding and above underflow: a lone far point keeps a tangent frame",
+    "Selection.crumb": (
+        "parts smaller than a stencil appear only where edges round them were cut, which cuts undo"
+    ),
+    "Balance.farthest": (
+        "exp(-50) is below rounding and above underflow: a lone far point keeps a tangent frame"
+    ),
 }
 
 
@@ -382,9 +387,6 @@ def groups(rng: np.random.Generator) -> dict[str, tuple[Any, Callable[[], Callab
             box(1200, (1.0, 0.9, 0.8), 12, rng),
             circle(300, rng),
         ]
-
-    def large() -> list[Known]:
-        return [sphere(3000, 2, 1, rng), sphere(8000, 2, 1, rng), box(4000, (1.0, 0.9, 0.8), 1, rng)]
 
     def hard() -> list[Known]:
         return [
@@ -413,23 +415,15 @@ def groups(rng: np.random.Generator) -> dict[str, tuple[Any, Callable[[], Callab
             ),
         ),
         "Neighbourhood": (SETTINGS, lambda: embeddings(rng)),
-        "Filtering": (FILTERING, lambda: solver([sphere(2000, 2, 1, rng), box(2000, (1.0, 0.9, 0.8), 1, rng)], 30)),
-        "Nesting": (NESTING, lambda: solver(large(), 20)),
-        "Coarsening": (COARSENING, lambda: solver([sphere(8000, 2, 1, rng)], 20)),
-        "Stacking": (
-            STACKING,
-            lambda: together(
-                [sphere(1500, 2, 1, rng), sphere(600, 2, 1, rng, uneven=True), box(900, (1.0, 0.8), 1, rng)], 30
-            ),
-        ),
         "Division": (HOST, lambda: cells(rng)),
-        "Stages": (STAGES, lambda: maps(rng)),
     }
 
 
 @contextmanager
 def changed(constants: Any, name: str, value: Any) -> Iterator[None]:
-    """The shared frozen instance with another value inside the block: it is the default of functions everywhere."""
+    """The shared frozen instance with another value inside the block: it is the default of
+    functions everywhere.
+    """
     before = getattr(constants, name)
     object.__setattr__(constants, name, value)
     try:
@@ -455,15 +449,25 @@ def vary(group: str, constants: Any, run: Callable[[], Numbers]) -> list[dict[st
         for cell in cells:
             with changed(constants, name, cell["value"]):
                 cell.update(usual if cell is cells[1] else run())
-        rows.append({"constant": name, **dict(zip(("less", "default", "more"), cells, strict=True))})
-        told = [f"{key} " + " / ".join(f"{cell[key]:.3g}" for cell in cells) for key in cells[0] if key != "value"]
+        rows.append(
+            {"constant": name, **dict(zip(("less", "default", "more"), cells, strict=True))}
+        )
+        told = [
+            f"{key} " + " / ".join(f"{cell[key]:.3g}" for cell in cells)
+            for key in cells[0]
+            if key != "value"
+        ]
         print(f"{group}.{name}: {less} / {value} / {more}   " + "   ".join(told), flush=True)
     return rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("groups", nargs="*", help="classes to vary (default: all, and write the result)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "groups", nargs="*", help="classes to vary (default: all, and write the result)"
+    )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.set_num_threads(1)

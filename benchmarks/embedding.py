@@ -1,14 +1,15 @@
 """Optimal-Approximation Eigenmaps beside its peers: time on digits, new rows, a million rows.
 
-    python -m benchmarks.embedding                                   digits: direct, network, SpectralEmbedding, UMAP
-    python -m benchmarks.embedding FEATURES.npz ...                  and new rows: fit on half, place the other half
-    python -m benchmarks.embedding --rows 1000000 [--device cuda]    and fit and place a million rows from a file
-    python -m benchmarks.embedding --parts many                      the million rows alone
+    python -m benchmarks.embedding                      digits, by four methods
+    python -m benchmarks.embedding FEATURES.npz ...     and new rows: fit on half, place the rest
+    python -m benchmarks.embedding --rows 1000000       and fit and place a million rows of a file
+    python -m benchmarks.embedding --parts many         the million rows alone
 
-Methods take turns in one process: median and range, and ratios turn by turn. ``cold`` is the first call of a method in
-a process of its own, imports and compilation included (numba compiles UMAP for longer than it runs). Defaults were
-chosen on digits and on the even rows of tables: digits are for times only, and tables are read at their odd rows. Parts
-that an earlier run has measured on the same sources and device stay in the file, each with its own command and date.
+Methods take turns in one process: median and range, and ratios turn by turn. ``cold`` is the first
+call of a method in a process of its own, imports and compilation included (numba compiles UMAP for
+longer than it runs). Defaults were chosen on digits and on the even rows of tables: digits are for
+times only, and tables are read at their odd rows. Parts that an earlier run has measured on the
+same sources and device stay in the file, each with its own command and date.
 """
 
 from __future__ import annotations
@@ -29,11 +30,22 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
-from benchmarks.record import best_device, clock, earlier, existing, facts, peak, ratios, spread, turns, write
+from benchmarks.record import (
+    best_device,
+    clock,
+    earlier,
+    existing,
+    facts,
+    peak,
+    ratios,
+    spread,
+    turns,
+    write,
+)
 from eigenprobe import OptimalApproximationEigenmaps
-from eigenprobe.host import tables
 from eigenprobe.host.files import plain
 from eigenprobe.readers.tables import read_table
+from eigenprobe_lab.evaluation import reports as tables
 from eigenprobe_lab.evaluation.clustering import kmeans_scores
 
 PEERS = {"direct": "SpectralEmbedding", "network": "UMAP"}
@@ -46,7 +58,9 @@ def written_digits() -> np.ndarray:
 
 
 def fit(name: Any) -> None:
-    """Embed scikit-learn's digits (1797 x 64) in ten coordinates by one method; all of them compare rows by angle."""
+    """Embed scikit-learn's digits (1797 x 64) in ten coordinates by one method; all of them compare
+    rows by angle.
+    """
     x = written_digits()
     if name == "UMAP":
         import umap
@@ -63,11 +77,19 @@ def fit(name: Any) -> None:
 
 def digits(repeats: int) -> list[dict[str, Any]]:
     """Fit times, cold and warm, and ratios to the peer."""
-    names = [name for name in ("direct", *PEERS.values(), "network") if name != "UMAP" or find_spec("umap") is not None]
+    names = [
+        name
+        for name in ("direct", *PEERS.values(), "network")
+        if name != "UMAP" or find_spec("umap") is not None
+    ]
     found = turns({name: partial(fit, name) for name in names}, repeats)
     rows = []
     for name in names:
-        row: dict[str, Any] = {"method": name, "seconds": spread(found[name]), "CPU seconds": found[name]["cpu"]}
+        row: dict[str, Any] = {
+            "method": name,
+            "seconds": spread(found[name]),
+            "CPU seconds": found[name]["cpu"],
+        }
         row |= {"cold": _cold(name), "ratio": None, "CPU ratio": None}
         if PEERS.get(name) in found:
             row["ratio"] = spread(ratios(found, name, PEERS[name]), key="median")
@@ -78,17 +100,25 @@ def digits(repeats: int) -> list[dict[str, Any]]:
 
 def _cold(name: str) -> float:
     """Seconds of one call in a process that has loaded nothing but this module."""
-    code = f"from benchmarks.embedding import *; start = clock('cpu'); fit({name!r}); print(clock('cpu') - start)"
+    code = "from benchmarks.embedding import *; start = clock('cpu'); "
+    code += f"fit({name!r}); print(clock('cpu') - start)"
     command = [sys.executable, "-W", "ignore", "-c", code]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
+    return float(
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1]
+    )
 
 
 def new_rows(path: Path, solver: str, splits: int) -> dict[str, Any]:
-    """Label accuracy of ten neighbours in the embedding: fitted on all odd rows, and on half with the rest placed."""
+    """Label accuracy of ten neighbours in the embedding: fitted on all odd rows, and on half with
+    the rest placed.
+    """
     table = read_table(path)
     x, y = np.asarray(table.features[1::2], np.float32), np.asarray(table.labels)[1::2]
     found = [_halves(x, y, solver, i) for i in range(splits)]
-    means = {key: float(np.mean([row[key] for row in found])) for key in ("fitted on all", "fitted on half")}
+    means = {
+        key: float(np.mean([row[key] for row in found]))
+        for key in ("fitted on all", "fitted on half")
+    }
     loss = [row["fitted on all"] - row["fitted on half"] for row in found]
     row = {"table": path.stem, "solver": solver, "splits": splits, **means}
     row |= {"loss": float(np.mean(loss)), "worst loss": float(np.max(loss))}
@@ -104,15 +134,17 @@ def _halves(x: np.ndarray, y: np.ndarray, solver: Any, seed: int) -> dict[str, f
     alone = np.concatenate([part.transform(x[half + i : half + i + 1]) for i in range(20)])
     near = KNeighborsClassifier(10)
     return {
-        "fitted on all": near.fit(whole.embedding_[:half], y[:half]).score(whole.embedding_[half:], y[half:]),
+        "fitted on all": near.fit(whole.embedding_[:half], y[:half]).score(
+            whole.embedding_[half:], y[half:]
+        ),
         "fitted on half": near.fit(part.embedding_, y[:half]).score(placed, y[half:]),
         "batch difference": float(np.abs(alone - placed[:20]).max()),
     }
 
 
 def many_rows(n: int, solver: str, device: str, seed: int) -> dict[str, Any]:
-    """Fit and transform ``n`` rows of 128 columns from a file on disk: twenty clusters on a noisy sheet each; then
-    place a tenth as many new rows, and take in a thousandth as many."""
+    """Fit and transform ``n`` rows of 128 columns from a file on disk: twenty clusters on a noisy
+    sheet each; then place a tenth as many new rows, and take in a thousandth as many."""
     rng = np.random.default_rng(seed)
     centres, planes = rng.normal(size=(20, 128)) * 2, rng.normal(size=(20, 5, 128))
 
@@ -166,27 +198,46 @@ def many_rows(n: int, solver: str, device: str, seed: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("features", type=existing, nargs="*", help="tables with labels, for new rows")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "features", type=existing, nargs="*", help="tables with labels, for new rows"
+    )
     parser.add_argument("--splits", type=int, default=4, help="random halves of each")
     parser.add_argument("--rows", type=int, default=0, help="rows of the large table, 0 for none")
-    parser.add_argument("--parts", nargs="+", choices=("digits", "new", "many"), help="these alone (a million rows)")
-    parser.add_argument("--solver", nargs="+", help="direct, network (both; of many rows on a processor direct)")
+    parser.add_argument(
+        "--parts", nargs="+", choices=("digits", "new", "many"), help="these alone (a million rows)"
+    )
+    parser.add_argument(
+        "--solver", nargs="+", help="direct, network (both; of many rows on a processor direct)"
+    )
     parser.add_argument("--device", default="auto")
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     device = best_device() if options.device == "auto" else options.device
     solvers = options.solver or ["direct", "network"]
-    many = options.solver or (["direct"] if device == "cpu" else solvers)  # a network takes eight minutes there
-    asked = options.parts or ["digits", *(["new"] if options.features else []), *(["many"] if options.rows else [])]
+    many = options.solver or (
+        ["direct"] if device == "cpu" else solvers
+    )  # a network takes eight minutes there
+    asked = options.parts or [
+        "digits",
+        *(["new"] if options.features else []),
+        *(["many"] if options.rows else []),
+    ]
     count = options.rows or 1_000_000
     every: dict[str, Callable[[], Iterable[dict[str, Any]]]] = {
         "digits": lambda: digits(options.repeats) if device == "cpu" else [],
-        "new rows": lambda: (new_rows(p, s, options.splits) for p in options.features for s in solvers),
+        "new rows": lambda: (
+            new_rows(p, s, options.splits) for p in options.features for s in solvers
+        ),
         "many rows": lambda: (many_rows(count, solver, device, 0) for solver in many),
     }
-    name, about = f"embedding_{device.split(':')[0]}.json", facts("embedding", device, options, peers=("umap-learn",))
+    name, about = (
+        f"embedding_{device.split(':')[0]}.json",
+        facts("embedding", device, options, peers=("umap-learn",)),
+    )
     found, made = (earlier(name, about["device"]).get(key, {}) for key in ("parts", "made"))
     for part, rows in every.items():
         if part.split()[0] not in asked:
@@ -194,7 +245,10 @@ def main() -> None:
         told: list[Any] = []
         for row in rows():
             told.append(plain(row))
-            found[part], made[part] = told, {key: about[key] for key in ("command", "commit", "date")}
+            found[part], made[part] = (
+                told,
+                {key: about[key] for key in ("command", "commit", "date")},
+            )
             write(name, about | {"parts": found, "made": made})  # whole after every row
         if told:
             print(f"\n{part}\n{tables.markdown(told)}", flush=True)

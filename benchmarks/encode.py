@@ -1,9 +1,11 @@
-"""`SpectralModel.encode` beside `direct` and robust_laplacian + eigsh: seconds per cloud, one run, one machine.
+"""`SpectralModel.encode` beside `direct` and robust_laplacian + eigsh: seconds per cloud, one run,
+one machine.
 
     python -m benchmarks.encode [--device cuda] [--model surface] [--batch 64] [--n 1500]
 
-Graph, Ritz rotation and eigenvalues are part of every time. Clouds are procedural, so nothing has to be downloaded. The
-model's weights do not change its speed: without any in the package a random network of the recipe's size is timed.
+Graph, Ritz rotation and eigenvalues are part of every time. Clouds are procedural, so nothing has
+to be downloaded. The model's weights do not change its speed: without any in the package a random
+network of the recipe's size is timed.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ def robust(points: np.ndarray, k: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default=best_device())
     parser.add_argument("--model", default="surface")
     parser.add_argument("--batch", type=int, default=64)
@@ -47,7 +51,9 @@ def main() -> None:
     device, k = options.device, options.k
     model = SpectralModel.from_pretrained(options.model)
     model.to(device)
-    clouds = ProceduralShapes(seed=7, device=device).draw(options.batch if device.startswith("cuda") else 1, options.n)
+    clouds = ProceduralShapes(seed=7, device=device).draw(
+        options.batch if device.startswith("cuda") else 1, options.n
+    )
     one, batch = clouds[0], options.batch
     calls: dict[str, Callable[[], Any]] = {
         "encode, one cloud": lambda: model.encode(one, k=k),
@@ -65,12 +71,20 @@ def main() -> None:
             f"encode, {options.n // 3} to {options.n} points, per cloud": (unequal, {}),
         }
         groups = [{name: call} for name, call in calls.items()]
-        groups += [{name: partial(model.encode, given, k=k, **how)} for name, (given, how) in ways.items()]
+        groups += [
+            {name: partial(model.encode, given, k=k, **how)} for name, (given, how) in ways.items()
+        ]
     elif find_spec("robust_laplacian") is not None:
         calls["robust_laplacian + eigsh, one cloud"] = partial(robust, one.numpy(), k)
     rows: dict[str, Any] = {}
-    about = facts("encode", device, options, seed=7) | {"n": options.n, "k": k, "model": model.name, "rows": rows}
-    for group in groups:  # the file is whole after each; what takes seconds (all graphs one by one) is timed less often
+    about = facts("encode", device, options, seed=7) | {
+        "n": options.n,
+        "k": k,
+        "model": model.name,
+        "rows": rows,
+    }
+    # the file is whole after each; what takes seconds (all graphs one by one) is timed less often
+    for group in groups:
         start = clock(device)
         for call in group.values():
             call()
@@ -81,9 +95,14 @@ def main() -> None:
             print(f"{spread(rows[name], 2, unit=1e-3)} ms  {name}", flush=True)
             if "points" in name:  # what a batch changes in its clouds
                 both = zip(model.encode(unequal, k=k)[:8], unequal, strict=False)
-                pairs = [(b.eigenvalues[1:], model.encode(x, k=k, smoother="heat").eigenvalues[1:]) for b, x in both]
+                pairs = [
+                    (b.eigenvalues[1:], model.encode(x, k=k, smoother="heat").eigenvalues[1:])
+                    for b, x in both
+                ]
                 rows[name]["from alone"] = max(float((a / b - 1).abs().max()) for a, b in pairs)
-                print(f"eigenvalues within {rows[name]['from alone']:.1e} of those alone", flush=True)
+                print(
+                    f"eigenvalues within {rows[name]['from alone']:.1e} of those alone", flush=True
+                )
         write(f"encode_{torch.device(device).type}.json", about)
 
 

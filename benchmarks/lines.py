@@ -13,7 +13,14 @@ from collections import Counter
 from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parent.parent / "src"
-LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+LAYOUT = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -39,7 +46,9 @@ def by_folder(package: Path) -> Counter[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     packages = [SOURCES / "eigenprobe", SOURCES / "eigenprobe_lab"]
     parser.add_argument("folders", type=Path, nargs="*", default=packages)
     for folder in parser.parse_args().folders:

@@ -1,13 +1,14 @@
 """Maps in two dimensions and ten coordinates of tables, beside UMAP with the cosine metric.
 
     python -m benchmarks.maps FEATURES.npz ... [--runs 4] [--seed 0]
-    python -m benchmarks.maps FEATURES.npz --seconds                    the seconds of 10,000 rows only
+    python -m benchmarks.maps FEATURES.npz --seconds     the seconds of 10,000 rows only
 
-Subsets of 1500 rows, uniform and class-weighted (the paper's protocol), and digits: means and standard deviations of
-the adjusted Rand index of k-means and of HDBSCAN (groups of at least 15 rows), of the accuracy of 5 nearest neighbours
-(half of the rows for the other half), of trustworthiness and of random triplets, whose nearer row is nearer in the
-embedding as well; medians and ranges of seconds and CPU seconds. Last, seconds of a map of 10,000 rows. Both methods
-are warm and take turns. Defaults were chosen on even rows: subsets are of odd ones.
+Subsets of 1500 rows, uniform and class-weighted (the paper's protocol), and digits: means and
+standard deviations of the adjusted Rand index of k-means and of HDBSCAN (groups of at least 15
+rows), of the accuracy of 5 nearest neighbours (half of the rows for the other half), of
+trustworthiness and of random triplets, whose nearer row is nearer in the embedding as well; medians
+and ranges of seconds and CPU seconds. Last, seconds of a map of 10,000 rows. Both methods are warm
+and take turns. Defaults were chosen on even rows: subsets are of odd ones.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ import numpy as np
 
 from benchmarks.record import earlier, existing, facts, turns, write
 from eigenprobe import OptimalApproximationEigenmaps
-from eigenprobe.host import tables
 from eigenprobe.host.files import plain
 from eigenprobe.readers.tables import read_table
+from eigenprobe_lab.evaluation import reports as tables
 from eigenprobe_lab.evaluation.clustering import kmeans_scores, trustworthiness
 from eigenprobe_lab.paper.images import weighted_subset
 
@@ -56,7 +57,9 @@ def umap_coordinates(x: np.ndarray, seed: int) -> np.ndarray:
 def _umap(x: np.ndarray, seed: int, dimensions: int) -> np.ndarray:
     from umap import UMAP
 
-    return np.asarray(UMAP(n_components=dimensions, metric="cosine", random_state=seed, n_jobs=1).fit_transform(x))
+    return np.asarray(
+        UMAP(n_components=dimensions, metric="cosine", random_state=seed, n_jobs=1).fit_transform(x)
+    )
 
 
 def scores(x: np.ndarray, labels: np.ndarray, y: np.ndarray) -> list[float]:
@@ -72,7 +75,9 @@ def scores(x: np.ndarray, labels: np.ndarray, y: np.ndarray) -> list[float]:
 
 
 def triplets(x: np.ndarray, y: np.ndarray) -> float:
-    """The share of random triplets (i, j, k) of which the nearer to i is the same among ``x`` and ``y``."""
+    """The share of random triplets (i, j, k) of which the nearer to i is the same among ``x`` and
+    ``y``.
+    """
     i, j, k = np.random.default_rng(0).integers(len(x), size=(3, TRIPLETS))
 
     def nearer(z: np.ndarray) -> np.ndarray:
@@ -91,7 +96,9 @@ def load(path: Path | None) -> tuple[str, np.ndarray, np.ndarray]:
     return path.stem, np.asarray(table.features)[1::2], np.asarray(table.labels)[1::2]
 
 
-def compare(path: Path | None, runs: int, seed: int, pairs: dict[str, Method] | None = None) -> list[dict[str, Any]]:
+def compare(
+    path: Path | None, runs: int, seed: int, pairs: dict[str, Method] | None = None
+) -> list[dict[str, Any]]:
     """One row per sampling and method over the subsets of a table."""
     name, features, labels = load(path)
     methods = pairs or {"layout": layout, "UMAP": umap}
@@ -104,7 +111,9 @@ def compare(path: Path | None, runs: int, seed: int, pairs: dict[str, Method] | 
             rng = np.random.default_rng([seed, run])
             size = min(ROWS, len(labels))
             chosen = (
-                rng.permutation(len(labels))[:size] if sampling == "uniform" else weighted_subset(labels, size, rng)
+                rng.permutation(len(labels))[:size]
+                if sampling == "uniform"
+                else weighted_subset(labels, size, rng)
             )
             x = np.asarray(features[chosen], np.float32)
             unit = x / np.linalg.norm(x, axis=1, keepdims=True)
@@ -112,14 +121,19 @@ def compare(path: Path | None, runs: int, seed: int, pairs: dict[str, Method] | 
                 y, spent = _timed(method, x, run)
                 found[each].append([*scores(unit, labels[chosen], y), *spent])
         about = {"table": name, "rows": sampling}
-        rows += [about | {"method": each, "runs": runs, **summary(part)} for each, part in found.items()]
+        rows += [
+            about | {"method": each, "runs": runs, **summary(part)} for each, part in found.items()
+        ]
     return rows
 
 
 def large(seed: int) -> list[dict[str, Any]]:
     """Medians of the seconds of maps of 10,000 rows: twenty Gaussian groups in 64 columns."""
     rng = np.random.default_rng(seed)
-    x = rng.standard_normal((LARGE, 64)) + 2 * rng.standard_normal((20, 64))[rng.integers(20, size=LARGE)]
+    x = (
+        rng.standard_normal((LARGE, 64))
+        + 2 * rng.standard_normal((20, 64))[rng.integers(20, size=LARGE)]
+    )
     x = x.astype(np.float32)
     found = turns({"layout": lambda: layout(x, seed), "UMAP": lambda: umap(x, seed)}, TURNS)
     return [
@@ -146,22 +160,35 @@ def summary(rows: list[list[float]]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("features", type=existing, nargs="+", help="tables with labels")
     parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", action="store_true", help="measure 10,000 rows only and keep the rest of the file")
+    parser.add_argument(
+        "--seconds",
+        action="store_true",
+        help="measure 10,000 rows only and keep the rest of the file",
+    )
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     parts: dict[str, list[dict[str, Any]]] = {"maps": [], "coordinates": []}
-    ten: dict[str, Method] = {f"{COORDINATES} coordinates": coordinates, f"UMAP in {COORDINATES}": umap_coordinates}
+    ten: dict[str, Method] = {
+        f"{COORDINATES} coordinates": coordinates,
+        f"UMAP in {COORDINATES}": umap_coordinates,
+    }
     made = facts("maps", "cpu", options, peers=("umap-learn", "openTSNE"))
     if options.seconds:
         known = earlier("maps.json", made["device"])
         parts = {**known.get("parts", {}), "seconds": large(options.seed)}
         print(tables.markdown(parts["seconds"]), flush=True)
         own = {name: made[name] for name in ("command", "date", "commit")}
-        write("maps.json", (known or made) | {"parts": plain(parts), "made": {**known.get("made", {}), "seconds": own}})
+        write(
+            "maps.json",
+            (known or made)
+            | {"parts": plain(parts), "made": {**known.get("made", {}), "seconds": own}},
+        )
         return
     for path in [None, *options.features]:
         parts["maps"] += compare(path, options.runs, options.seed)

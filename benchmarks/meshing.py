@@ -2,7 +2,8 @@
 
     field (negative inside) on a grid -> marching tetrahedra -> vertices (v, 3), faces (f, 3)
 
-A few rounds of smoothing, each projected back to the zero set along the gradient, make the vertices evenly spaced.
+A few rounds of smoothing, each projected back to the zero set along the gradient, make the vertices
+evenly spaced.
 """
 
 from itertools import permutations
@@ -19,14 +20,16 @@ from eigenprobe_lab.shapes.source import project
 
 LOW, HIGH = (-1.3, -1.12, -0.5), (1.5, 1.15, 0.5)  # a box around the animal
 # start (3,), end (3,), radius at the start, radius at the end; x is forward, y up
-LIMBS = np.loadtxt(Path(__file__).with_name("creature.csv"), delimiter=",", skiprows=1, usecols=range(1, 9))
+LIMBS = np.loadtxt(
+    Path(__file__).with_name("creature.csv"), delimiter=",", skiprows=1, usecols=range(1, 9)
+)
 
 
 def creature(resolution: int = 52) -> tuple[Array, Array]:
     """The animal as a closed mesh; ``resolution`` cells along its longest side.
 
     >>> vertices, faces = creature(24)
-    >>> len(vertices) - len(faces) * 3 // 2 + len(faces)  # Euler characteristic: a sphere, topologically
+    >>> len(vertices) - len(faces) * 3 // 2 + len(faces)  # Euler characteristic of a sphere
     2
     """
     rng = Rng(1, torch.Generator().manual_seed(0))
@@ -38,7 +41,9 @@ def creature(resolution: int = 52) -> tuple[Array, Array]:
 
 
 def mesh_field(field: Field, low: Array, high: Array, resolution: int) -> tuple[Array, Array]:
-    """The largest piece of the zero set of one field within the box ``low (3,)`` to ``high (3,)``, evenly meshed."""
+    """The largest piece of the zero set of one field within the box ``low (3,)`` to ``high (3,)``,
+    evenly meshed.
+    """
     step = float((high - low).max()) / resolution
     axes = [np.arange(a, b + step, step) for a, b in zip(low, high, strict=True)]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)  # (i, j, k, 3)
@@ -52,17 +57,23 @@ def mesh_field(field: Field, low: Array, high: Array, resolution: int) -> tuple[
 
 
 def march(grid: Array, values: Array) -> tuple[Array, Array]:
-    """The zero set of linear interpolation on six tetrahedra per cell of a grid (i, j, k, 3), vertices shared."""
+    """The zero set of linear interpolation on six tetrahedra per cell of a grid (i, j, k, 3),
+    vertices shared.
+    """
     ids: Array = np.arange(values.size).reshape(grid.shape[:3])
     points = grid.reshape(-1, 3)
     size = [length - 1 for length in ids.shape]
     tetrahedra: list[Array] = []
-    for order in permutations(range(3)):  # a path of three axis steps from one corner of a cell to the opposite one
+    for order in permutations(
+        range(3)
+    ):  # a path of three axis steps from one corner of a cell to the opposite one
         corner, path = np.zeros(3, dtype=int), []
         for axis in (None, *order):
             if axis is not None:
                 corner[axis] = 1
-            path.append(ids[tuple(slice(c, c + s) for c, s in zip(corner, size, strict=True))].ravel())
+            path.append(
+                ids[tuple(slice(c, c + s) for c, s in zip(corner, size, strict=True))].ravel()
+            )
         tetrahedra.append(np.stack(path, axis=1))
     cells = np.concatenate(tetrahedra)  # (t, 4)
     ranks = np.argsort(values[cells], axis=1, kind="stable")
@@ -70,9 +81,17 @@ def march(grid: Array, values: Array) -> tuple[Array, Array]:
     count = (values[cells] < 0).sum(1)
     a, b, c, d = (cells[:, i] for i in range(4))
     one, two, three = (count == i for i in (1, 2, 3))
-    edges = [(a, b, a, c, a, d, one), (a, d, b, d, c, d, three), (a, c, a, d, b, d, two), (a, c, b, d, b, c, two)]
-    triangles = np.concatenate([np.stack(edge[:6], axis=1)[edge[6]] for edge in edges]).reshape(-1, 3, 2)
-    # With the corners in this order every triangle above faces outwards where the tetrahedron is right-handed.
+    edges = [
+        (a, b, a, c, a, d, one),
+        (a, d, b, d, c, d, three),
+        (a, c, a, d, b, d, two),
+        (a, c, b, d, b, c, two),
+    ]
+    triangles = np.concatenate([np.stack(edge[:6], axis=1)[edge[6]] for edge in edges]).reshape(
+        -1, 3, 2
+    )
+    # With the corners in this order every triangle above faces outwards where the tetrahedron is
+    # right-handed.
     sides = points[cells[:, 1:]] - points[cells[:, :1]]
     mirrored = np.concatenate([(np.linalg.det(sides) < 0)[edge[6]] for edge in edges])
     triangles[mirrored] = triangles[mirrored][:, ::-1]
@@ -83,7 +102,9 @@ def march(grid: Array, values: Array) -> tuple[Array, Array]:
 
 
 def mesh_edges(faces: Array, n: int) -> Edges:
-    """The edges of a closed mesh with ``n`` vertices, each of which its two faces hold in opposite directions."""
+    """The edges of a closed mesh with ``n`` vertices, each of which its two faces hold in opposite
+    directions.
+    """
     start, end = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
     once = start < end
     return Edges(torch.from_numpy(start[once]), torch.from_numpy(end[once]), n)

@@ -1,14 +1,16 @@
 """Nested multigrid beside pyamg and LOBPCG, on one matrix, to one residual.
 
-    python -m benchmarks.multigrid                        random tori of 20 000 and 50 000 points, 50 vectors
+    python -m benchmarks.multigrid              random tori of 20 000 and 50 000 points, 50 vectors
     python -m benchmarks.multigrid --sizes 5000 -k 20
 
-H = I - A of the adaptive smoother, the constant known.  ours: the solver that `decompose` takes (nested iteration, then
-sweeps in float64).  The others: `pyamg.smoothed_aggregation_solver`, given the same null vector, as preconditioner of
-`scipy.sparse.linalg.lobpcg`, started from random vectors or from the prolonged eigenvectors of pyamg's coarsest level
-that has enough points.  Their settings are the two fastest of 36 that were tried (strength, smoother, shift, guard
-vectors); a coarse level of hundreds of points is needed, because on a level of one point the null vector is inverted.
-One thread, the hierarchy included; the ways take turns. Ratios are those of processor time, turn by turn.
+H = I - A of the adaptive smoother, the constant known.  ours: the solver that `decompose` takes
+(nested iteration, then sweeps in float64).  The others: `pyamg.smoothed_aggregation_solver`, given
+the same null vector, as preconditioner of `scipy.sparse.linalg.lobpcg`, started from random vectors
+or from the prolonged eigenvectors of pyamg's coarsest level that has enough points.  Their settings
+are the two fastest of 36 that were tried (strength, smoother, shift, guard vectors); a coarse level
+of hundreds of points is needed, because on a level of one point the null vector is inverted. One
+thread, the hierarchy included; the ways take turns. Ratios are those of processor time, turn by
+turn.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ def torus(n: int, seed: int) -> torch.Tensor:
     angle = angle[height < 1 + 0.4 * np.cos(angle)][:n]
     turn = rng.uniform(0, 2 * np.pi, len(angle))
     ring = 1 + 0.4 * np.cos(angle)
-    return torch.from_numpy(np.stack([ring * np.cos(turn), ring * np.sin(turn), 0.4 * np.sin(angle)], 1))
+    return torch.from_numpy(
+        np.stack([ring * np.cos(turn), ring * np.sin(turn), 0.4 * np.sin(angle)], 1)
+    )
 
 
 def smoother_of(n: int, k: int, seed: int) -> Smoother:
@@ -69,7 +73,13 @@ def ours(smoother: Smoother, k: int, tol: float) -> tuple[np.ndarray, np.ndarray
 
 
 def peer(
-    smoother: Smoother, k: int, tol: float, *, nested: bool = True, shift: float = 0.0, **options: Any
+    smoother: Smoother,
+    k: int,
+    tol: float,
+    *,
+    nested: bool = True,
+    shift: float = 0.0,
+    **options: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same by pyamg and LOBPCG."""
     import pyamg
@@ -79,11 +89,23 @@ def peer(
     levels = pyamg.smoothed_aggregation_solver(
         shifted, B=known, symmetry="symmetric", max_coarse=400, coarse_solver="pinv", **options
     )
-    start = _prolonged(levels, k) if nested else np.random.default_rng(0).standard_normal((smoother.n, k - 1))
+    start = (
+        _prolonged(levels, k)
+        if nested
+        else np.random.default_rng(0).standard_normal((smoother.n, k - 1))
+    )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # LOBPCG says where it stopped; the residuals are measured here
+        warnings.simplefilter(
+            "ignore"
+        )  # LOBPCG says where it stopped; the residuals are measured here
         gaps, vectors = lobpcg(
-            laplacian, start, M=levels.aspreconditioner(), Y=known, tol=tol, maxiter=200, largest=False
+            laplacian,
+            start,
+            M=levels.aspreconditioner(),
+            Y=known,
+            tol=tol,
+            maxiter=200,
+            largest=False,
         )
     order = np.argsort(gaps)
     return gaps[order], vectors[:, order]
@@ -103,7 +125,9 @@ def _prolonged(levels: Any, k: int) -> np.ndarray:
     for level in levels.levels[:at]:
         gram = level.P.T @ level.P if gram is None else level.P.T @ (gram @ level.P)
     coarse = levels.levels[at].A.toarray()
-    vectors = eigh(coarse, None if gram is None else gram.toarray(), subset_by_index=[0, k - 1])[1][:, 1:]
+    vectors = eigh(coarse, None if gram is None else gram.toarray(), subset_by_index=[0, k - 1])[1][
+        :, 1:
+    ]
     for level in reversed(levels.levels[:at]):
         vectors = level.P @ vectors
     return np.asarray(vectors)
@@ -118,7 +142,9 @@ def residual(smoother: Smoother, gaps: np.ndarray, vectors: np.ndarray) -> float
 def compare(n: int, k: int, tol: float, repeats: int, seed: int) -> dict[str, Any]:
     """Seconds, residuals and eigenvalues of each way on one matrix."""
     smoother = smoother_of(n, k, seed)
-    ways: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {"ours": lambda: ours(smoother, k, tol)}
+    ways: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
+        "ours": lambda: ours(smoother, k, tol)
+    }
     for name, options in PEERS.items():
         ways[name] = partial(peer, smoother, k, tol, **options)
     found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
@@ -134,7 +160,9 @@ def compare(n: int, k: int, tol: float, repeats: int, seed: int) -> dict[str, An
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sizes", type=int, nargs="*", default=[20_000, 50_000])
     parser.add_argument("-k", type=int, default=50)
     parser.add_argument("--tol", type=float, default=1e-6, help="largest residual |H q - g q|")
@@ -149,7 +177,8 @@ def main() -> None:
             tables.append(table)
             print(f"\nn = {n}, k = {options.k}, residual {options.tol:g}")
             for name, row in table["rows"].items():
-                print(f"  {name:34} {spread(row)} s   residual {row['residual']:.1e}   {row['last gap']:.6e}")
+                reached = f"residual {row['residual']:.1e}   {row['last gap']:.6e}"
+                print(f"  {name:34} {spread(row)} s   {reached}")
             print(f"  {table['ratio']['of']}: {spread(table['ratio'], 3, 'median')}", flush=True)
         about = facts("multigrid", "cpu", options, seed=options.seed, peers=("pyamg",))
         write("multigrid.json", about | {"tables": tables})

@@ -1,24 +1,26 @@
-"""Do the tests bite? One-line changes of the mathematical core, each of which a test that runs the line should notice.
+"""Do the tests bite? One-line changes of the mathematical core, each of which a test that runs the
+line should notice.
 
-    python -m benchmarks.mutants --own                  16 mutants of every room, drawn with a seed, against tests of
-                                                        their own room: an hour; writes mutants.json
-    python -m benchmarks.mutants graph --own            those of one room: minutes; rows of other rooms that were
-                                                        measured with this seed stay
-    python -m benchmarks.mutants probes --each 0        all mutants of one room, against all tests; writes nothing
+    python -m benchmarks.mutants --own              16 mutants of every folder against its own
+                                                    tests: an hour; writes mutants.json
+    python -m benchmarks.mutants graph --own        those of one folder: minutes; rows of others
+                                                    that were measured with this seed stay
+    python -m benchmarks.mutants probes --each 0    all mutants of one folder, against all tests
 
-Changes are made by cosmic-ray's operators (the extra ``mutants``): + and -, * and /, powers, comparisons turned round,
-signs and negations dropped, True and False, and and or, numbers one more or less, loops that do not run. Left out:
-annotations, messages and warnings, assertions (``zip(strict=)`` is one), defaults of arguments, comparisons that
-differ where two numbers are equal, and operators that raise a TypeError wherever they are tried. Constants (numbers of
-modules and of settings) are made ten times as large or as small, one for four other mutants, and counted apart:
-`docs/constants.md` varies them finely.
+Changes are made by cosmic-ray's operators (the extra ``mutants``): + and -, * and /, powers,
+comparisons turned round, signs and negations dropped, True and False, and and or, numbers one more
+or less, loops that do not run. Left out: annotations, messages and warnings, assertions
+(``zip(strict=)`` is one), defaults of arguments, comparisons that differ where two numbers are
+equal, and operators that raise a TypeError wherever they are tried. Constants (numbers of modules
+and of settings) are made ten times as large or as small, one for four other mutants, and counted
+apart: `docs/constants.md` varies them finely.
 
-`TESTS` are collected once and run once as they are, to see which lines each of them runs. A mutant is a forked process
-in which the code of one function is exchanged; nothing on disk is touched. It meets the tests that run its line, those
-of its own room first and of these those that run the fewest lines, until they would take `PATIENCE` seconds without the
-change. It is killed where one
-fails, or where they take five times as long. What survives and is in `EQUIVALENT` changes nothing that could be tested:
-both scores are told, with it and without.
+`TESTS` are collected once and run once as they are, to see which lines each of them runs. A mutant
+is a forked process in which the code of one function is exchanged; nothing on disk is touched. It
+meets the tests that run its line, those of its own room first and of these those that run the
+fewest lines, until they would take `PATIENCE` seconds without the change. It is killed where one
+fails, or where they take five times as long. What survives and is in `EQUIVALENT` changes nothing
+that could be tested: both scores are told, with it and without.
 """
 
 from __future__ import annotations
@@ -55,7 +57,12 @@ ROOMS = (  # the mathematical folders
 )
 PACKAGE = ROOT / "src" / "eigenprobe"
 EXCHANGED = (
-    *("BinaryOperator_Add_Sub", "BinaryOperator_Sub_Add", "BinaryOperator_Mul_Div", "BinaryOperator_Div_Mul"),
+    *(
+        "BinaryOperator_Add_Sub",
+        "BinaryOperator_Sub_Add",
+        "BinaryOperator_Mul_Div",
+        "BinaryOperator_Div_Mul",
+    ),
     *("BinaryOperator_Pow_Mul", "BinaryOperator_FloorDiv_Mul", "BinaryOperator_Mod_Mul"),
     *("BinaryOperator_BitAnd_BitOr", "BinaryOperator_BitOr_BitAnd"),
     *("ComparisonOperator_Lt_GtE", "ComparisonOperator_LtE_Gt", "ComparisonOperator_Gt_LtE"),
@@ -64,13 +71,21 @@ EXCHANGED = (
     *("UnaryOperator_Delete_USub", "UnaryOperator_Delete_Invert", "UnaryOperator_Delete_Not"),
     *("TrueWithFalse", "FalseWithTrue", "AndWithOr", "OrWithAnd"),
 )
-OPERATORS = (*(f"core/Replace{name}" for name in EXCHANGED), "core/NumberReplacer", "core/ZeroIterationForLoop")
-TESTS = (  # tried after those of a room's own
-    "test_analytic.py test_basis.py networks/test_diffusion.py trust/test_damaged_files.py trust/test_inputs.py "
-    "trust/test_attacks.py"
+OPERATORS = (
+    *(f"core/Replace{name}" for name in EXCHANGED),
+    "core/NumberReplacer",
+    "core/ZeroIterationForLoop",
 )
-# Changes that no test could notice, one in each line: the module, what is there before and after, and why.
-EQUIVALENT = [line.split("\t") for line in Path(__file__).with_name("equivalent.tsv").read_text().splitlines()[1:]]
+TESTS = (  # tried after those of a room's own
+    "test_analytic.py test_basis.py networks/test_diffusion.py trust/test_damaged_files.py "
+    "trust/test_inputs.py trust/test_attacks.py"
+)
+# Changes that no test could notice, one in each line: the module, what is there before and after,
+# and why.
+EQUIVALENT = [
+    line.split("\t")
+    for line in Path(__file__).with_name("equivalent.tsv").read_text().splitlines()[1:]
+]
 PATIENCE = 25.0  # seconds of tests that a mutant meets at most
 Test = tuple[float, set[tuple[str, int]]]  # seconds, and the lines (file, number) that it runs
 
@@ -94,7 +109,11 @@ class Constant:
     def lines(self) -> set[tuple[str, int]]:
         """The lines that name it, in its own module."""
         text = self.path.read_text().splitlines()
-        return {(str(self.path), n) for n, line in enumerate(text, 1) if re.search(rf"\b{self.name}\b", line)}
+        return {
+            (str(self.path), n)
+            for n, line in enumerate(text, 1)
+            if re.search(rf"\b{self.name}\b", line)
+        }
 
     def install(self, functions: list[FunctionType]) -> None:
         """The other number wherever the name is known, and in all settings of the class."""
@@ -105,7 +124,9 @@ class Constant:
                     object.__setattr__(each, self.name, self.value)
             return
         before = getattr(module, self.name)
-        for other in [m for m in sys.modules.values() if getattr(m, "__name__", "").startswith("eigenprobe")]:
+        for other in [
+            m for m in sys.modules.values() if getattr(m, "__name__", "").startswith("eigenprobe")
+        ]:
             if vars(other).get(self.name) is before:
                 setattr(other, self.name, self.value)
 
@@ -121,7 +142,8 @@ def constants(room: str, seed: int) -> list[Constant]:
 
     def number(node: ast.expr | None) -> float | None:
         known = isinstance(node, ast.Constant) and isinstance(node.value, (int, float))
-        return None if not known or isinstance(node.value, bool) or not node.value else node.value  # type: ignore[union-attr]
+        # type: ignore[union-attr]
+        return None if not known or isinstance(node.value, bool) or not node.value else node.value
 
     for path in sorted((PACKAGE / room).rglob("*.py")):
         for node in ast.parse(path.read_text()).body:
@@ -147,7 +169,9 @@ def constants(room: str, seed: int) -> list[Constant]:
 
 @dataclass(frozen=True)
 class Mutant:
-    """A module of the package, its source, the changed source and the line of the first difference."""
+    """A module of the package, its source, the changed source and the line of the first
+    difference.
+    """
 
     path: Path
     source: str
@@ -159,12 +183,16 @@ class Mutant:
         return next(i for i, (a, b) in enumerate(zip(before, after, strict=False), 1) if a != b)
 
     def __str__(self) -> str:
-        before, after = (text.splitlines()[self.line - 1].strip() for text in (self.source, self.changed))
+        before, after = (
+            text.splitlines()[self.line - 1].strip() for text in (self.source, self.changed)
+        )
         return f"{self.path.relative_to(PACKAGE)}:{self.line}: {before} -> {after}"
 
     @property
     def reason(self) -> str | None:
-        """Why no test could notice the change, where that is known: what differs is looked at with its surroundings."""
+        """Why no test could notice the change, where that is known: what differs is looked at with
+        its surroundings.
+        """
         both = [text.splitlines()[self.line - 1].strip() for text in (self.source, self.changed)]
         start, end = (
             sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
@@ -174,25 +202,42 @@ class Mutant:
         change = " -> ".join(text[max(0, start - 16) : len(text) - end + 16] for text in both)
         place = self.path.relative_to(PACKAGE).as_posix()
         return next(
-            (why for where, what, why in EQUIVALENT if re.match(where, place) and re.search(what, change)), None
+            (
+                why
+                for where, what, why in EQUIVALENT
+                if re.match(where, place) and re.search(what, change)
+            ),
+            None,
         )
 
     @property
     def lines(self) -> set[tuple[str, int]]:
         """The lines of the statement that is changed."""
-        spans = [(s.lineno, s.end_lineno or 0) for s in ast.walk(ast.parse(self.source)) if isinstance(s, ast.stmt)]
-        first, last = min((s for s in spans if s[0] <= self.line <= s[1]), key=lambda s: s[1] - s[0])
+        spans = [
+            (s.lineno, s.end_lineno or 0)
+            for s in ast.walk(ast.parse(self.source))
+            if isinstance(s, ast.stmt)
+        ]
+        first, last = min(
+            (s for s in spans if s[0] <= self.line <= s[1]), key=lambda s: s[1] - s[0]
+        )
         return {(str(self.path), number) for number in range(first, last + 1)}
 
     def fits(self, functions: list[FunctionType]) -> bool:
         """Whether the source on disk is still the one that was imported."""
-        known = {(c.co_qualname, c.co_firstlineno) for c in _codes(compile(self.source, str(self.path), "exec"))}
+        known = {
+            (c.co_qualname, c.co_firstlineno)
+            for c in _codes(compile(self.source, str(self.path), "exec"))
+        }
         own = [f.__code__ for f in functions if f.__code__.co_filename == str(self.path)]
         return all((code.co_qualname, code.co_firstlineno) in known for code in own)
 
     def install(self, functions: list[FunctionType]) -> None:
         """The code of the changed functions in place of what they have."""
-        codes = {(c.co_qualname, c.co_firstlineno): c for c in _codes(compile(self.changed, str(self.path), "exec"))}
+        codes = {
+            (c.co_qualname, c.co_firstlineno): c
+            for c in _codes(compile(self.changed, str(self.path), "exec"))
+        }
         for function in functions:
             code = function.__code__
             if code.co_filename == str(self.path):
@@ -228,7 +273,9 @@ def mutants(room: str, seed: int) -> Iterator[Mutant]:
 
 @lru_cache(maxsize=64)
 def _functions(source: str) -> str | None:
-    """What the functions of a module do, without all that is left out; None where the source is none."""
+    """What the functions of a module do, without all that is left out; None where the source is
+    none.
+    """
     try:
         tree = ast.parse(source)
     except SyntaxError:
@@ -243,7 +290,9 @@ def _functions(source: str) -> str | None:
             node.test = ast.Constant(None)
         if isinstance(node, ast.Call):
             node.keywords = [each for each in node.keywords if each.arg != "strict"]
-            node.args = [] if isinstance(node.func, ast.Name) and node.func.id == "warn" else node.args
+            node.args = (
+                [] if isinstance(node.func, ast.Name) and node.func.id == "warn" else node.args
+            )
         if isinstance(node, ast.arguments):  # the star of keywords is no product
             node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
             node.posonlyargs, node.kwonlyargs, node.defaults, node.kw_defaults = [], [], [], []
@@ -306,7 +355,10 @@ class Trial:
                 before = json.loads(path.read_text()) if path.is_file() else {}
                 same = before.get("own_tests") and before.get("seed") == self.seed
                 rooms = (before["rooms"] if same else {}) | {room: self.found[room]}
-                write("mutants.json", made | {"own_tests": True, "rooms": {r: rooms[r] for r in ROOMS if r in rooms}})
+                write(
+                    "mutants.json",
+                    made | {"own_tests": True, "rooms": {r: rooms[r] for r in ROOMS if r in rooms}},
+                )
         return True
 
     def run(self, session: Any, items: list[Any], room: str) -> None:
@@ -345,16 +397,28 @@ class Trial:
             forked(lambda: work(Path(folder) / "seen.json"), 3600)
             read = json.loads((Path(folder) / "seen.json").read_text())
         if read["failed"]:
-            print(f"left out, for they fail without any change: {' '.join(read['failed'])}", flush=True)
+            print(
+                f"left out, for they fail without any change: {' '.join(read['failed'])}",
+                flush=True,
+            )
         passed = {name: row for name, row in read["tests"].items() if name not in read["failed"]}
-        known = {name: (seconds, {(p, n) for p, n in lines}) for name, (seconds, lines) in passed.items()}
-        print(f"{len(known)} tests, {sum(seconds for seconds, _ in known.values()):.0f} s", flush=True)
+        known = {
+            name: (seconds, {(p, n) for p, n in lines}) for name, (seconds, lines) in passed.items()
+        }
+        print(
+            f"{len(known)} tests, {sum(seconds for seconds, _ in known.values()):.0f} s", flush=True
+        )
         return known
 
-    def score(self, session: Any, items: Any, known: dict[str, Test], functions: Any, room: str) -> dict[str, Any]:
+    def score(
+        self, session: Any, items: Any, known: dict[str, Test], functions: Any, room: str
+    ) -> dict[str, Any]:
         """Killed mutants of a room, and what survived."""
         numbers = constants(room, self.seed)[: self.each // 4 or None]
-        chosen: list[Mutant | Constant] = [*islice(mutants(room, self.seed), self.each or None), *numbers]
+        chosen: list[Mutant | Constant] = [
+            *islice(mutants(room, self.seed), self.each or None),
+            *numbers,
+        ]
         survivors: list[str] = []
         same: dict[str, str] = {}
         own = 0
@@ -362,7 +426,9 @@ class Trial:
             if isinstance(mutant, Mutant) and not mutant.fits(functions):
                 raise SystemExit(f"{mutant.path} has changed since it was imported: start again")
             lines, total, meets = mutant.lines, 0.0, []
-            meeting = (n for n in known if known[n][1] & lines and (not self.own or f"/{room}/" in n))
+            meeting = (
+                n for n in known if known[n][1] & lines and (not self.own or f"/{room}/" in n)
+            )
             for name in sorted(meeting, key=lambda n: (f"/{room}/" not in n, len(known[n][1]))):
                 if not meets or total + known[name][0] <= PATIENCE:
                     meets.append(items[name])
@@ -379,16 +445,28 @@ class Trial:
                 survivors.append(str(mutant))
             own += isinstance(mutant, Mutant) and status != 0 and status != 2 << 8
             outcome = (
-                "timeout" if status is None else "killed" if status else "the same" if mutant.reason else "survived"
+                "timeout"
+                if status is None
+                else "killed"
+                if status
+                else "the same"
+                if mutant.reason
+                else "survived"
             )
-            print(f"{number:4d}/{len(chosen)} {outcome:9s} {len(meets):3d} tests  {mutant}", flush=True)
+            print(
+                f"{number:4d}/{len(chosen)} {outcome:9s} {len(meets):3d} tests  {mutant}",
+                flush=True,
+            )
         loose = [each for each in survivors if each in set(map(str, numbers))]
         survivors = [each for each in survivors if each not in loose]
         chosen = chosen[: len(chosen) - len(numbers)]
         killed, able = len(chosen) - len(survivors) - len(same), max(1, len(chosen) - len(same))
-        told = f"{killed / len(chosen):.0%}, {killed / able:.0%} of those that change anything, {own} by its own tests"
+        told = f"{killed / len(chosen):.0%}, {killed / able:.0%} of those that change anything"
+        told += f", {own} by its own tests"
         print(f"{room}: {killed} of {len(chosen)} killed, {told}", flush=True)
-        print(f"{room}: {len(numbers) - len(loose)} of {len(numbers)} constants noticed", flush=True)
+        print(
+            f"{room}: {len(numbers) - len(loose)} of {len(numbers)} constants noticed", flush=True
+        )
         counted = {"tried": len(numbers), "killed": len(numbers) - len(loose), "survivors": loose}
         return {
             "tried": len(chosen),
@@ -401,11 +479,15 @@ class Trial:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("rooms", nargs="*", help=f"of {', '.join(ROOMS)} (default: all)")
     parser.add_argument("--each", type=int, default=16, help="mutants of each room, 0 for all")
     parser.add_argument("--seed", type=int, default=1717, help="one that no test was written for")
-    parser.add_argument("--own", action="store_true", help="tests of their own room alone; writes the result")
+    parser.add_argument(
+        "--own", action="store_true", help="tests of their own room alone; writes the result"
+    )
     options = parser.parse_args()
     if unknown := set(options.rooms) - set(ROOMS):
         parser.error(f"rooms are {', '.join(ROOMS)}, got {sorted(unknown)[0]}")
@@ -415,12 +497,19 @@ def main() -> None:
     trial = Trial(rooms, options.each, options.seed, options.own)
     tests = rooms if options.own else [*ROOMS, *TESTS.split()]
     pytest.main(
-        ["-q", "-s", *("-p", "no:cacheprovider", "-p", "no:xdist"), *(f"tests/{name}" for name in tests)],
+        [
+            "-q",
+            "-s",
+            *("-p", "no:cacheprovider", "-p", "no:xdist"),
+            *(f"tests/{name}" for name in tests),
+        ],
         plugins=[trial],
     )
     for room, row in trial.found.items():
         able = row["tried"] - len(row["equivalent"])
-        print(f"{room:12s} {row['killed']:4d} of {row['tried']:4d} killed, {able:4d} change anything")
+        print(
+            f"{room:12s} {row['killed']:4d} of {row['tried']:4d} killed, {able:4d} change anything"
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""Very many noisy points: seconds, memory and errors of 50 vectors, which come from a working sample of the cloud.
+"""Very many noisy points: seconds, memory and errors of 50 vectors, which come from a working
+sample of the cloud.
 
     python -m benchmarks.noisy [--n 3000000] [--noise 0.01] [--rounds 3] [--device cuda]
 
-Independent random points of a sphere, a torus and a bumpy sphere, each moved by a Gaussian of ``noise`` times the
-radius. ``numpy`` has them, and gets its vectors, in float64 in the memory of the host; ``device`` in float32 where they
-are worked on. The error is the mean one of eigenvalues 2 to 20, relative to those of 10,000 clean farthest points.
+Independent random points of a sphere, a torus and a bumpy sphere, each moved by a Gaussian of
+``noise`` times the radius. ``numpy`` has them, and gets its vectors, in float64 in the memory of
+the host; ``device`` in float32 where they are worked on. The error is the mean one of eigenvalues 2
+to 20, relative to those of 10,000 clean farthest points.
 """
 
 from __future__ import annotations
@@ -19,10 +21,13 @@ import torch
 
 import eigenprobe as ep
 from benchmarks.record import best_device, facts, peak, turns, write
-from eigenprobe.host.tables import markdown
+from eigenprobe_lab.evaluation.reports import markdown
 
 K, COMPARED = 50, slice(1, 20)
-CLEAN, DRAWN = 10_000, 60_000  # points that eigenvalues are compared with those of, and drawn to choose them from
+CLEAN, DRAWN = (
+    10_000,
+    60_000,
+)  # points that eigenvalues are compared with those of, and drawn to choose them from
 SHAPES = ("sphere", "torus", "bumpy sphere")
 
 
@@ -43,7 +48,9 @@ def measure(kind: str, o: argparse.Namespace) -> list[dict[str, Any]]:
     """A row for each place that the points of a shape come from."""
     rng = np.random.default_rng(o.seed)
     drawn = cloud(kind, DRAWN, rng)
-    even = ep.decompose(drawn[ep.geometry.farthest_points(drawn, CLEAN, o.seed)], K, device=o.device).eigenvalues
+    even = ep.decompose(
+        drawn[ep.geometry.farthest_points(drawn, CLEAN, o.seed)], K, device=o.device
+    ).eigenvalues
     x, rows = cloud(kind, o.n, rng), []
     x += o.noise * rng.standard_normal(x.shape)
     given = {"numpy": x, "device": torch.as_tensor(x, dtype=torch.float32, device=o.device)}
@@ -54,15 +61,26 @@ def measure(kind: str, o: argparse.Namespace) -> list[dict[str, Any]]:
         memory = peak(lambda: bases.append(call()), o.device)  # noqa: B023
         basis = bases[0]
         error = np.abs(np.asarray(basis.eigenvalues.tolist())[COMPARED] / even[COMPARED] - 1).mean()
-        row = {"shape": kind, "points": o.n, "from": place, "cold": found["cold"], "seconds": found["seconds"]}
+        row = {
+            "shape": kind,
+            "points": o.n,
+            "from": place,
+            "cold": found["cold"],
+            "seconds": found["seconds"],
+        }
         row |= {"range": found["range"], "all": found["all"], "cpu": found["cpu"], "MiB": memory}
-        rows.append(row | {"sampled": basis.info.get("resolution", o.n), "error of eigenvalues": float(error)})
+        rows.append(
+            row
+            | {"sampled": basis.info.get("resolution", o.n), "error of eigenvalues": float(error)}
+        )
         print(rows[-1], flush=True)
     return rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default=best_device())
     for name, value in {"n": 3_000_000, "rounds": 3, "seed": 0}.items():
         parser.add_argument(f"--{name}", type=int, default=value)

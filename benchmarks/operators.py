@@ -1,10 +1,12 @@
-"""Solves with L and M of a bare cloud against the same solves on the mesh that its points come from.
+"""Solves with L and M of a bare cloud against the same solves on the mesh that its points come
+from.
 
     python -m benchmarks.operators MESHES... [--n 4000] [--nine]
 
-Relative error in the norm of the area at the points (the mean over 20 right-hand sides for Poisson), meshes scaled to
-area 1. Poisson: L u = M f for the first 20 eigenfunctions of the mesh. Heat: ten implicit steps from a point, t = .01.
-Geodesics: mean error over mean distance from one point, against exact ones on the mesh (libigl).
+Relative error in the norm of the area at the points (the mean over 20 right-hand sides for
+Poisson), meshes scaled to area 1. Poisson: L u = M f for the first 20 eigenfunctions of the mesh.
+Heat: ten implicit steps from a point, t = .01. Geodesics: mean error over mean distance from one
+point, against exact ones on the mesh (libigl).
 """
 
 from __future__ import annotations
@@ -101,10 +103,14 @@ def measure(path: Path, n: int) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("meshes", type=existing, nargs="+")
     parser.add_argument("--n", type=int, default=4000)
-    parser.add_argument("--nine", action="store_true", help="the nine shapes of the paper's tables only")
+    parser.add_argument(
+        "--nine", action="store_true", help="the nine shapes of the paper's tables only"
+    )
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     rows = {}
@@ -112,19 +118,26 @@ def main() -> None:
         if options.nine and path.stem not in NINE:
             continue
         rows[path.stem] = measure(path, options.n)
+        ours, other = (rows[path.stem][name] for name in ("eigenprobe", "robust_laplacian"))
         shown = "   ".join(
-            f"{what} {rows[path.stem]['eigenprobe'][what]:.3f} ({rows[path.stem]['robust_laplacian'][what]:.3f})"
+            f"{what} {ours[what]:.3f} ({other[what]:.3f})"
             for what in ("poisson", "heat", "geodesics", "area")
         )
         print(f"{path.stem:40s} {shown}", flush=True)
     found: dict[str, Any] = {"n": options.n, "shapes": rows}
     for title, over in (("mean", np.mean), ("median", np.median)):
         found[title] = {
-            name: {what: round(float(over([row[name][what] for row in rows.values()])), 4) for what in first}
+            name: {
+                what: round(float(over([row[name][what] for row in rows.values()])), 4)
+                for what in first
+            }
             for name, first in next(iter(rows.values())).items()
         }
         print(title, found[title])
-    write("operators.json", facts("operators", "cpu", options, peers=("robust_laplacian", "potpourri3d")) | found)
+    write(
+        "operators.json",
+        facts("operators", "cpu", options, peers=("robust_laplacian", "potpourri3d")) | found,
+    )
 
 
 if __name__ == "__main__":

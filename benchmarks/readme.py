@@ -1,11 +1,13 @@
-"""Fill the tables of the README and of results, paper and constants in docs from ``benchmarks/results/*.json``.
+"""Fill the tables of the README and of results, paper and constants in docs from
+``benchmarks/results/*.json``.
 
-    <!-- results: NAME -->  ...  <!-- end -->      everything between the marks is replaced by NAME's files as Markdown
+    <!-- results: NAME -->  ...  <!-- end -->      everything between the marks is replaced by
+    NAME's files as Markdown
 
-No number there is typed by hand. Where no file is there yet, the text says so and gives the command that makes it.
-``python -m benchmarks.readme`` (or ``make readme``) rewrites the pages; a test fails while one is out of date. A file
-whose sample gives other numbers today (`catalogue`) is refused; ``--stale`` shows it, marked. One without a sample is
-shown and marked as unconfirmed.
+No number there is typed by hand. Where no file is there yet, the text says so and gives the command
+that makes it. ``python -m benchmarks.readme`` (or ``make readme``) rewrites the pages; a test fails
+while one is out of date. A file whose sample gives other numbers today (`catalogue`) is refused;
+``--stale`` shows it, marked. One without a sample is shown and marked as unconfirmed.
 """
 
 from __future__ import annotations
@@ -18,21 +20,31 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from benchmarks.catalogue import ROOT, made_by, state
-from benchmarks.shown import TABLES, Document
+from benchmarks.paper_tables import DETAILS
+from benchmarks.shown import TABLES as SHOWN
+from benchmarks.shown import Document
 from benchmarks.summaries import SUMMARIES
 
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "paper.md", ROOT / "docs" / "constants.md")
+TABLES = SHOWN | DETAILS
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "docs" / "results.md",
+    ROOT / "docs" / "paper.md",
+    ROOT / "docs" / "constants.md",
+)
 MARKS = {
     "stale": "Stale, a small sample gives other numbers today",
-    "unconfirmed": "Unconfirmed, measured before files kept a sample",
+    "unconfirmed": "Unconfirmed, without a sample of this measurement",
 }
 MARK = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 
 
 def filled(text: str, results: Path | None = None) -> str:
     """``text`` with every marked place filled."""
-    return MARK.sub(lambda match: f"{match[1]}{section(match[2], results or RESULTS)}\n{match[3]}", text)
+    return MARK.sub(
+        lambda match: f"{match[1]}{section(match[2], results or RESULTS)}\n{match[3]}", text
+    )
 
 
 def section(name: str, results: Path) -> str:
@@ -56,18 +68,23 @@ def section(name: str, results: Path) -> str:
             try:
                 shown.append(f"{_head(path, document)}\n\n{result.show(document)}")
             except (KeyError, TypeError, AttributeError) as error:
-                raise SystemExit(f"benchmarks.readme: {path.name} has not the form of {name!r}: {error!r}") from error
+                raise SystemExit(
+                    f"benchmarks.readme: {path.name} has not the form of {name!r}: {error!r}"
+                ) from error
     return "\n\n".join(shown) if shown else f"Not measured yet: {result.commands}."
 
 
 def _head(path: Path, document: Document) -> str:
     """What made a table, where and when."""
     facts = {**document, **document.get("facts", {})}
-    where = ", ".join(str(facts[key]).split("T")[0] for key in ("device", "date", "commit") if facts.get(key))
+    where = ", ".join(
+        str(facts[key]).split("T")[0] for key in ("device", "date", "commit") if facts.get(key)
+    )
     command = made_by(path.name).command
     if mark := MARKS.get(_state(path)):
         return f"*{mark}* ({where}); `{command}` measures it again:"
-    return f"`{facts.get('command', command)}` ({where}):"
+    given = str(facts.get("command", command)).replace("../shared/data", "$DATA")
+    return f"`{given}` ({where}):"
 
 
 def _files(patterns: Iterable[str], results: Path) -> list[Path]:
@@ -75,7 +92,7 @@ def _files(patterns: Iterable[str], results: Path) -> list[Path]:
 
 
 def _state(path: Path) -> str:
-    return state(json.loads(path.read_text()))
+    return state(path.name, json.loads(path.read_text()))
 
 
 def _documents(content: Document) -> Iterator[Document]:
@@ -88,20 +105,28 @@ def _documents(content: Document) -> Iterator[Document]:
 
 def main() -> None:
     """Rewrite the pages in place."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--stale", action="store_true", help="show stale numbers, marked")
     options = parser.parse_args()
     files = _files([shown.pattern for shown in TABLES.values()], RESULTS)
     old = [path.name for path in files if _state(path) == "stale"]
     if old and not options.stale:
         for name in dict.fromkeys(old):
-            print(f"{name} is stale, its sample differs today: run {made_by(name).command}", file=sys.stderr)
+            print(
+                f"{name} is stale, its sample differs today: run {made_by(name).command}",
+                file=sys.stderr,
+            )
         sys.exit(f"benchmarks.readme: {len(set(old))} files are stale (--stale shows them marked)")
     for page in PAGES:
         before = page.read_text()
         after = filled(before)
         page.write_text(after)
-        print(f"{page.name} " + ("is up to date" if after == before else "was filled from benchmarks/results"))
+        print(
+            f"{page.name} "
+            + ("is up to date" if after == before else "was filled from benchmarks/results")
+        )
 
 
 if __name__ == "__main__":

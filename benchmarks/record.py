@@ -1,10 +1,10 @@
 """What every benchmark shares: clocks, memory, the facts of a run, and the file of results.
 
 facts    command, options, data, commit, date, device, threads, versions, seed
-turns    seconds of several calls that take turns in one process: medians, ranges, and ratios turn by turn
+turns    seconds of several calls that take turns in one process: medians, ranges, ratios
 peak     the high-water mark of this process during a call, above what it held before
-over_meshes   the parser of a benchmark over meshes
-write    facts and numbers as JSON in $OUT or benchmarks/results, with a small sample of the measurement (`samples`)
+write    facts and numbers as JSON in $OUT or benchmarks/results, with a small sample of the
+         measurement (`samples`)
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ Call = Callable[[], Any]
 
 def over_meshes(doc: str | None, **numbers: int) -> argparse.ArgumentParser:
     """The parser of a benchmark over files and folders of meshes, with whole numbers as options."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("meshes", type=existing, nargs="+")
     for name, value in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=value)
@@ -68,10 +70,14 @@ def timed(call: Call, device: str | torch.device, repeats: int) -> list[float]:
     return turns({"call": call}, repeats, device)["call"]["all"]
 
 
-def turns(calls: Mapping[str, Call], repeats: int, device: str | torch.device = "cpu") -> dict[str, dict[str, Any]]:
-    """Each call in turn, ``repeats`` rounds after one that warms up: what else the machine does hits all of them.
+def turns(
+    calls: Mapping[str, Call], repeats: int, device: str | torch.device = "cpu"
+) -> dict[str, dict[str, Any]]:
+    """Each call in turn, ``repeats`` rounds after one that warms up: what else the machine does
+    hits all of them.
 
-    The first round is kept as ``cold``: imports, compilation, thread pools. ``cpu`` is the time of the processors.
+    The first round is kept as ``cold``: imports, compilation, thread pools. ``cpu`` is the time of
+    the processors.
     """
     rows: dict[str, dict[str, Any]] = {name: {"all": [], "busy": []} for name in calls}
     for turn in range(repeats + 1):
@@ -85,19 +91,30 @@ def turns(calls: Mapping[str, Call], repeats: int, device: str | torch.device = 
             rows[name]["all"].append(seconds)
             rows[name]["busy"].append(busy)
     for row in rows.values():
-        row |= {"seconds": statistics.median(row["all"]), "range": [min(row["all"]), max(row["all"])]}
+        row |= {
+            "seconds": statistics.median(row["all"]),
+            "range": [min(row["all"]), max(row["all"])],
+        }
         row["cpu"] = statistics.median(row["busy"])
     return rows
 
 
-def ratios(rows: Mapping[str, Mapping[str, Any]], ours: str, other: str, key: str = "all") -> dict[str, Any]:
+def ratios(
+    rows: Mapping[str, Mapping[str, Any]], ours: str, other: str, key: str = "all"
+) -> dict[str, Any]:
     """Ours over the other, turn by turn: the median of the ratios and their range."""
     each = [a / b for a, b in zip(rows[ours][key], rows[other][key], strict=True)]
-    return {"of": f"{ours} / {other}", "median": statistics.median(each), "range": [min(each), max(each)]}
+    return {
+        "of": f"{ours} / {other}",
+        "median": statistics.median(each),
+        "range": [min(each), max(each)],
+    }
 
 
 def spread(row: Mapping[str, Any], digits: int = 2, key: str = "seconds", unit: float = 1.0) -> str:
-    """``median (least to most)``; a single timing says so; of the first edition, which kept the least alone, that."""
+    """``median (least to most)``; a single timing says so; of the first edition, which kept the
+    least alone, that.
+    """
     if len(row.get("all", ())) == 1:
         return f"{row[key] / unit:.{digits}f} (of 1)"
     middle, *ends = (f"{value / unit:.{digits}f}" for value in (row[key], *row.get("range", ())))
@@ -105,10 +122,12 @@ def spread(row: Mapping[str, Any], digits: int = 2, key: str = "seconds", unit: 
 
 
 def peak(call: Call, device: str | torch.device = "cpu") -> float:
-    """MiB that a call held at most, above what was held before it; on a processor best in a process of its own.
+    """MiB that a call held at most, above what was held before it; on a processor best in a process
+    of its own.
 
-    The kernel's high-water mark is set back first (a difference of two marks would be 0 after any larger call), and
-    freed memory is returned to it, because what a call takes from there would not be seen.
+    The kernel's high-water mark is set back first (a difference of two marks would be 0 after any
+    larger call), and freed memory is returned to it, because what a call takes from there would not
+    be seen.
     """
     if str(device).startswith("cuda"):
         torch.cuda.synchronize(device)
@@ -139,10 +158,14 @@ def facts(
 ) -> dict[str, Any]:
     """What ran with which options on which data, from which commit, when, where and with what."""
     cuda = str(device).startswith("cuda")
-    name = torch.cuda.get_device_name(device) if cuda else f"{platform.machine()}, {os.cpu_count()} cores"
+    name = (
+        torch.cuda.get_device_name(device)
+        if cuda
+        else f"{platform.machine()}, {os.cpu_count()} cores"
+    )
     given = dict(options) if isinstance(options, Mapping) else vars(options)
     return {
-        "command": shlex.join(["python", "-m", f"benchmarks.{module}", *map(portable, sys.argv[1:])]),
+        "command": " ".join(["python -m", f"benchmarks.{module}", *map(_quoted, sys.argv[1:])]),
         "options": {key: _plain(value) for key, value in given.items()},
         "data": {path.name: fingerprint(path) for path in _paths(given.values()) if path.exists()},
         "commit": _commit(),
@@ -180,16 +203,32 @@ def _plain(value: Any) -> Any:
 
 
 def portable(word: str) -> str:
-    """A word of a command line as another machine may read it: of an absolute path, only its name."""
+    """A word of a command line as another machine may read it: ``$DATA`` for the folder of data,
+    of any other absolute path only its name.
+    """
+    if (data := os.environ.get("DATA")) and word.startswith(data):
+        return "$DATA" + word[len(data) :]
     return Path(word).name if Path(word).is_absolute() else word
 
 
+def _quoted(word: str) -> str:
+    """As a shell reads it, which sets the folder of data."""
+    word = portable(word)
+    return word if word.startswith("$DATA") and " " not in word else shlex.quote(word)
+
+
 def _commit() -> str | None:
-    """The commit that is checked out, with a plus where files differ from it; None outside a checkout."""
+    """The commit that is checked out, with a plus where files differ from it; None outside a
+    checkout.
+    """
     git = ["git", "-C", str(ROOT)]
     try:
-        found = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
-        changed = subprocess.run([*git, "status", "--porcelain", "--", "src", "benchmarks/*.py"], capture_output=True)
+        found = subprocess.run(
+            [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True
+        )
+        changed = subprocess.run(
+            [*git, "status", "--porcelain", "--", "src", "benchmarks/*.py"], capture_output=True
+        )
     except (OSError, subprocess.CalledProcessError):
         return None
     return found.stdout.strip() + ("+" if changed.stdout else "")
@@ -213,7 +252,9 @@ def results_file(name: str) -> Path:
 
 
 def write(name: str, content: dict[str, Any]) -> None:
-    """``content`` as JSON in $OUT or benchmarks/results, with the sample by which it is confirmed later."""
+    """``content`` as JSON in $OUT or benchmarks/results, with the sample by which it is confirmed
+    later.
+    """
     path, made = results_file(name), made_by(name)
     sample = None if made.sample is None else take(made.sample, made.inputs)
     text = json.dumps({**rounded(content), "sample": sample}, indent=1)
@@ -223,10 +264,13 @@ def write(name: str, content: dict[str, Any]) -> None:
 
 
 def earlier(name: str, device: str) -> dict[str, Any]:
-    """The file of results as it is, if it is confirmed and was measured on the same device; else nothing."""
+    """The file of results as it is, if it is confirmed and was measured on the same device; else
+    nothing.
+    """
     path = results_file(name)
     found = json.loads(path.read_text()) if path.is_file() else {}
-    return found if found.get("device") == device and state(found) == "confirmed" else {}
+    same = found.get("device") == device and state(name, found) == "confirmed"
+    return found if same else {}
 
 
 def rounded(value: Any) -> Any:

@@ -1,11 +1,13 @@
-"""Same-class retrieval by eigenvalues: bare clouds by eigenprobe and by robust_laplacian, and the whole meshes.
+"""Same-class retrieval by eigenvalues: bare clouds by eigenprobe and by robust_laplacian, and the
+whole meshes.
 
     python -m benchmarks.retrieval MESHES... [--n 1000] [--count 40]
 
-Shape DNA, slope-normalised, of ``n`` farthest vertices without their faces, and of the mesh by its cotangent operator.
-Classes are read from the names of the files: the twenty kinds of SHREC'07 (its numbers in twenties), humans of FAUST
-and TOSCA together, animals by name; a shape that is alone in its class is not asked for. Nearest: the share of shapes
-whose nearest other one is of its class. First tier: of the c - 1 others of its class, the share among the first c - 1.
+Shape DNA, slope-normalised, of ``n`` farthest vertices without their faces, and of the mesh by its
+cotangent operator. Classes are read from the names of the files: the twenty kinds of SHREC'07 (its
+numbers in twenties), humans of FAUST and TOSCA together, animals by name; a shape that is alone in
+its class is not asked for. Nearest: the share of shapes whose nearest other one is of its class.
+First tier: of the c - 1 others of its class, the share among the first c - 1.
 """
 
 from __future__ import annotations
@@ -68,8 +70,16 @@ def main() -> None:
         bases["mesh"].append(ep.geometry.oracle(vertices, shape.faces, k))
         kinds.append(kind(path.stem))
         print(path.stem, kinds[-1], flush=True)
-    rows = [{"eigenvalues of": name, **scores(given, kinds, options.count)} for name, given in bases.items()]
-    found: dict[str, Any] = {"n": options.n, "count": options.count, "shapes": len(kinds), "rows": rows}
+    rows = [
+        {"eigenvalues of": name, **scores(given, kinds, options.count)}
+        for name, given in bases.items()
+    ]
+    found: dict[str, Any] = {
+        "n": options.n,
+        "count": options.count,
+        "shapes": len(kinds),
+        "rows": rows,
+    }
     print(rows)
     write("retrieval.json", facts("retrieval", "cpu", options, peers=("robust_laplacian",)) | found)
 

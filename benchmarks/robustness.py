@@ -1,9 +1,10 @@
-"""How much a pretrained basis loses for other sizes, noise and rotation, beside what the closed form loses.
+"""How much a pretrained basis loses for other sizes, noise and rotation, beside what the closed
+form loses.
 
     python -m benchmarks.robustness MESHES... [--model surface] [--points 500 1500 4000]
 
-Mean |cosine| with the mesh oracle over i <= 10, default Ritz, no sweeps. Noise is Gaussian, one percent of the
-diameter.
+Mean |cosine| with the mesh oracle over i <= 10, default Ritz, no sweeps. Noise is Gaussian, one
+percent of the diameter.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from eigenprobe.evaluation import compare_vectors
 from eigenprobe.readers.shapes import find_shapes
 
 
-def cases(vertices: np.ndarray, sizes: list[int], seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def cases(
+    vertices: np.ndarray, sizes: list[int], seed: int
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Name to (indices of the vertices, points)."""
     rng = np.random.default_rng(seed)
     out = {}
@@ -35,10 +38,14 @@ def cases(vertices: np.ndarray, sizes: list[int], seed: int) -> dict[str, tuple[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("meshes", type=existing, nargs="+")
     parser.add_argument("--model", default="surface")
-    parser.add_argument("--points", type=int, nargs="+", default=[500, 1500, 4000], help="1500 is among them")
+    parser.add_argument(
+        "--points", type=int, nargs="+", default=[500, 1500, 4000], help="1500 is among them"
+    )
     parser.add_argument("--most", type=int, default=60_000, help="vertices of a mesh")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
@@ -51,17 +58,25 @@ def main() -> None:
         if not 8000 <= len(vertices) <= options.most:
             continue  # every case on the same shapes; oracles of larger meshes take minutes
         reference = np.asarray(ep.geometry.oracle(vertices, shape.faces, 10).vectors)
-        for name, (index, points) in cases(vertices, sorted({1500, *options.points}), options.seed).items():
+        for name, (index, points) in cases(
+            vertices, sorted({1500, *options.points}), options.seed
+        ).items():
             bases = {"pretrained": model.encode(points, k=10), "direct": ep.decompose(points, k=10)}
             for method, basis in bases.items():
-                alignment = compare_vectors(np.asarray(basis.vectors), reference[index], np.zeros(10), np.zeros(10))
+                alignment = compare_vectors(
+                    np.asarray(basis.vectors), reference[index], np.zeros(10), np.zeros(10)
+                )
                 found.setdefault(name, {}).setdefault(method, []).append(alignment.cosine(10))
         print(path.stem, flush=True)
-    means = {name: {method: round(float(np.mean(v)), 4) for method, v in by.items()} for name, by in found.items()}
+    means = {
+        name: {method: round(float(np.mean(v)), 4) for method, v in by.items()}
+        for name, by in found.items()
+    }
     count = len(next(iter(next(iter(found.values())).values())))
     for name, by in means.items():
         loss = means["n=1500"]["pretrained"] - by["pretrained"]
-        print(f"{name:10s} pretrained {by['pretrained']:.3f} (loses {loss:+.3f})   direct {by['direct']:.3f}")
+        ours = f"pretrained {by['pretrained']:.3f} (loses {loss:+.3f})"
+        print(f"{name:10s} {ours}   direct {by['direct']:.3f}")
     content = {"model": model.fingerprint, "shapes": count, "cosine10": means}
     write("robustness.json", facts("robustness", "cpu", options, seed=options.seed) | content)
 

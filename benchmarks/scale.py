@@ -1,18 +1,20 @@
-"""The cost model: time and memory of 50 vectors as the number of points grows, beside peers, with fitted exponents.
+"""The cost model: time and memory of 50 vectors as the number of points grows, beside peers, with
+fitted exponents.
 
-    python -m benchmarks.scale                     1k to 1M points in R^3 and rows in R^384, on the processor
-    python -m benchmarks.scale --device cuda       1k to 10M points, to 1M rows, in about two minutes
-    python -m benchmarks.scale --plot              docs/images/scaling.png (or $OUT) from the files of results
+    python -m benchmarks.scale                  1k to 1M points in R^3 and rows in R^384
+    python -m benchmarks.scale --device cuda    1k to 10M points, to 1M rows, in two minutes
+    python -m benchmarks.scale --plot           docs/images/scaling.png (or $OUT) from the files
 
     seconds ~ n^a,  MiB ~ n^b          least squares in the logarithms, from 10k points on
 
-Methods that are expected to take less than `QUICK` seconds share a process and take turns, `ROUNDS` rounds after one
-that warms up: the median and the range are told. Every other cell is a process of its own, warmed up on a thousand
-points, in which one call is timed (``runs: 1``). A device counts its memory itself, so that all is one process there.
-A method that failed, or is expected to take longer than `--limit`, is not tried on more points; what `--budget` leaves
-no time for is left out, and the seconds that it needs and has are told. The file of results is written after every
-size. Points are independent random ones on a bumpy sphere; rows are twenty noisy sheets of five dimensions, and lie in
-the memory of the host, whatever the device.
+Methods that are expected to take less than `QUICK` seconds share a process and take turns, `ROUNDS`
+rounds after one that warms up: the median and the range are told. Every other cell is a process of
+its own, warmed up on a thousand points, in which one call is timed (``runs: 1``). A device counts
+its memory itself, so that all is one process there. A method that failed, or is expected to take
+longer than `--limit`, is not tried on more points; what `--budget` leaves no time for is left out,
+and the seconds that it needs and has are told. The file of results is written after every size.
+Points are independent random ones on a bumpy sphere; rows are twenty noisy sheets of five
+dimensions, and lie in the memory of the host, whatever the device.
 """
 
 from __future__ import annotations
@@ -43,7 +45,10 @@ SIZES = {
     "cpu": {3: TO_A_MILLION, 384: TO_A_MILLION},
     "cuda": {3: [*TO_A_MILLION, 3_000_000, 10_000_000], 384: TO_A_MILLION},
 }
-PEERS = {3: {"robust_laplacian": "robust_laplacian"}, 384: {"SpectralEmbedding": "sklearn", "UMAP": "umap"}}
+PEERS = {
+    3: {"robust_laplacian": "robust_laplacian"},
+    384: {"SpectralEmbedding": "sklearn", "UMAP": "umap"},
+}
 OURS = 600.0  # seconds that a process of our own may take, within the budget
 LEAST = 20.0  # seconds that any process has
 QUICK, ROUNDS = 2.0, 3  # seconds below which calls take turns, and how often
@@ -78,7 +83,9 @@ METHODS: dict[str, Callable[[torch.Tensor], None]] = {
 }
 
 
-def cells(methods: list[str], n: int, d: int, device: str, seed: int, rounds: int) -> dict[str, dict[str, Any]]:
+def cells(
+    methods: list[str], n: int, d: int, device: str, seed: int, rounds: int
+) -> dict[str, dict[str, Any]]:
     """Seconds, their range and MiB of some methods on ``n`` points, in this process."""
     warnings.simplefilter("ignore")
 
@@ -86,12 +93,20 @@ def cells(methods: list[str], n: int, d: int, device: str, seed: int, rounds: in
         made = surface(count, seed) if d == 3 else embeddings(count, d, seed)
         return torch.from_numpy(made).to(device if d == 3 else "cpu")
 
-    points, chosen = cloud(n), METHODS | ({} if d == 3 else {"eigenprobe": partial(table, device=device)})
+    points, chosen = (
+        cloud(n),
+        METHODS | ({} if d == 3 else {"eigenprobe": partial(table, device=device)}),
+    )
     calls = {name: partial(chosen[name], points) for name in methods}
     if rounds > 1:
         timed = turns(calls, rounds, device)
         return {
-            name: {"seconds": row["seconds"], "range": row["range"], "runs": rounds, "MiB": peak(calls[name], device)}
+            name: {
+                "seconds": row["seconds"],
+                "range": row["range"],
+                "runs": rounds,
+                "MiB": peak(calls[name], device),
+            }
             for name, row in timed.items()
         }
     for name in methods:  # warm
@@ -104,7 +119,9 @@ def _once(call: Callable[[], None], device: str) -> dict[str, Any]:
     start = clock(device)
     memory = peak(call, device)
     seconds = clock(device) - start
-    if device != "cpu" and seconds < AGAIN:  # once more: the first run of a size makes room in memory
+    if (
+        device != "cpu" and seconds < AGAIN
+    ):  # once more: the first run of a size makes room in memory
         start = clock(device)
         call()
         seconds = min(seconds, clock(device) - start)
@@ -114,7 +131,9 @@ def _once(call: Callable[[], None], device: str) -> dict[str, Any]:
 def spawn(
     options: argparse.Namespace, methods: list[str], n: int, d: int, rounds: int, left: float
 ) -> dict[str, dict[str, Any]]:
-    """Cells, on a processor in a process of their own that has ``left`` seconds; what went wrong is in the table."""
+    """Cells, on a processor in a process of their own that has ``left`` seconds; what went wrong is
+    in the table.
+    """
     arguments = (methods, n, d, options.device, options.seed, rounds)
     if options.device != "cpu":
         try:
@@ -123,7 +142,9 @@ def spawn(
             return {name: {"failed": str(error).splitlines()[0][:200]} for name in methods}
     command = [sys.executable, "-m", "benchmarks.scale", "--cells", json.dumps(arguments)]
     ours = {"eigenprobe", "stacked"} & {*methods}
-    limit = min(max(left, LEAST), OURS if ours else 60 + 2 * options.limit)  # warm-up, imports, compilation included
+    limit = min(
+        max(left, LEAST), OURS if ours else 60 + 2 * options.limit
+    )  # warm-up, imports, compilation included
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, cwd=ROOT)
         if not done.returncode:
@@ -137,19 +158,31 @@ def spawn(
 
 
 class Table:
-    """All cells of one number of coordinates, and how long what is around the calls of each took."""
+    """All cells of one number of coordinates, and how long what is around the calls of each
+    took.
+    """
 
     def __init__(self, options: argparse.Namespace, d: int) -> None:
-        present = [name for name, module in PEERS[d].items() if options.device == "cpu" and find_spec(module)]
+        present = [
+            name
+            for name, module in PEERS[d].items()
+            if options.device == "cpu" and find_spec(module)
+        ]
         self.options, self.d = options, d
         self.rows: dict[str, dict[str, Any]] = {name: {} for name in ["eigenprobe", *present]}
         self.around: dict[str, float] = {}
 
     def fill(self, n: int, end: float) -> None:
         """The cells of one size, which have time until ``end``."""
-        tried = [name for name, found in self.rows.items() if not any("failed" in row for row in found.values())]
+        tried = [
+            name
+            for name, found in self.rows.items()
+            if not any("failed" in row for row in found.values())
+        ]
         found: dict[str, Any] = {
-            name: why for name in tried if (why := self.expected(name, n, end - time.perf_counter()))
+            name: why
+            for name in tried
+            if (why := self.expected(name, n, end - time.perf_counter()))
         }
         tried = [name for name in tried if name not in found]
         quick = [name for name in tried if self.linear(name, n) < QUICK]
@@ -158,11 +191,16 @@ class Table:
             start = time.perf_counter()
             found |= spawn(self.options, methods, n, self.d, rounds, end - start)
             spent = (time.perf_counter() - start) / len(methods)
-            calls = {name: self.calls(found[name].get("seconds", 0.0), rounds > 1) for name in methods}
+            calls = {
+                name: self.calls(found[name].get("seconds", 0.0), rounds > 1) for name in methods
+            }
             self.around |= {name: max(0.0, spent - seconds) for name, seconds in calls.items()}
         for name, row in found.items():
             self.rows[name][str(n)] = row
-            text = row.get("failed") or f"{spread(row, 3):>24} s of {row['runs']} {row['MiB']:9.0f} MiB"
+            text = (
+                row.get("failed")
+                or f"{spread(row, 3):>24} s of {row['runs']} {row['MiB']:9.0f} MiB"
+            )
             print(f"  R^{self.d:<3} n = {n:>10,}  {name:18} {text}", flush=True)
 
     def calls(self, seconds: float, quick: bool) -> float:
@@ -171,7 +209,9 @@ class Table:
         return seconds * (ROUNDS + 2 if quick else 1 + again)  # one that warms up, one for memory
 
     def linear(self, name: str, n: int) -> float:
-        """Seconds that a method would take if it grew linearly from the size before; 0 of the first."""
+        """Seconds that a method would take if it grew linearly from the size before; 0 of the
+        first.
+        """
         before, row = next(reversed(self.rows[name].items()), (n, {"seconds": 0.0}))
         return float(row["seconds"]) * n / int(before)
 
@@ -182,8 +222,14 @@ class Table:
         if name != "eigenprobe" and self.linear(name, n) > self.options.limit:
             return {"failed": f"expected to take over {self.options.limit:.0f} s"}
         before, seconds = int(next(reversed(self.rows[name]))), self.linear(name, n)
-        need = self.calls(seconds, seconds < QUICK) + self.around[name] * max(1.0, n / max(before, FITTED))
-        return {"failed": f"left out: needs about {need:.0f} s, has {max(left, 0):.0f}"} if need > left else None
+        need = self.calls(seconds, seconds < QUICK) + self.around[name] * max(
+            1.0, n / max(before, FITTED)
+        )
+        return (
+            {"failed": f"left out: needs about {need:.0f} s, has {max(left, 0):.0f}"}
+            if need > left
+            else None
+        )
 
     def content(self) -> dict[str, Any]:
         powers = {name: exponents(found) for name, found in self.rows.items()}
@@ -196,7 +242,10 @@ def exponents(found: dict[str, Any]) -> dict[str, float]:
     if len(cells) < 2:
         return {}
     size = np.log([n for n, _ in cells])
-    return {key: float(np.polyfit(size, np.log([row[key] for _, row in cells]), 1)[0]) for key in ("seconds", "MiB")}
+    return {
+        key: float(np.polyfit(size, np.log([row[key] for _, row in cells]), 1)[0])
+        for key in ("seconds", "MiB")
+    }
 
 
 def plot(path: Path) -> None:
@@ -206,12 +255,19 @@ def plot(path: Path) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
     for device in SIZES:
         file = results_file(f"scale_{device}.json")
-        for axis, block in zip(axes, json.loads(file.read_text())["tables"] if file.exists() else [], strict=False):
+        for axis, block in zip(
+            axes, json.loads(file.read_text())["tables"] if file.exists() else [], strict=False
+        ):
             for name, found in block["rows"].items():
-                cells = [(int(n), row["seconds"]) for n, row in found.items() if "failed" not in row]
+                cells = [
+                    (int(n), row["seconds"]) for n, row in found.items() if "failed" not in row
+                ]
                 if cells:
                     axis.loglog(*zip(*cells, strict=True), "o-", ms=3, label=f"{name}, {device}")
-            axis.set(xlabel="points" if block["d"] == 3 else f"rows in R^{block['d']}", title=f"R^{block['d']}")
+            axis.set(
+                xlabel="points" if block["d"] == 3 else f"rows in R^{block['d']}",
+                title=f"R^{block['d']}",
+            )
             if axis.lines:
                 axis.legend(fontsize=7)
     axes[0].set_ylabel(f"seconds, {K} vectors")
@@ -220,10 +276,16 @@ def plot(path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="cpu", choices=list(SIZES))
-    parser.add_argument("--sizes", type=int, nargs="*", help="points in R^3 instead of the usual ones")
-    parser.add_argument("--rows", type=int, nargs="*", help="rows in R^384 instead of the usual ones")
+    parser.add_argument(
+        "--sizes", type=int, nargs="*", help="points in R^3 instead of the usual ones"
+    )
+    parser.add_argument(
+        "--rows", type=int, nargs="*", help="rows in R^384 instead of the usual ones"
+    )
     parser.add_argument("--limit", type=float, default=30.0, help="seconds that a peer may take")
     parser.add_argument("--budget", type=float, help=f"seconds for everything {BUDGET}")
     parser.add_argument("--seed", type=int, default=0)
@@ -235,16 +297,28 @@ def main() -> None:
         return
     if not options.plot:
         measure(options)
-    plot(results_file("scaling.png") if os.environ.get("OUT") else ROOT / "docs" / "images" / "scaling.png")
+    plot(
+        results_file("scaling.png")
+        if os.environ.get("OUT")
+        else ROOT / "docs" / "images" / "scaling.png"
+    )
 
 
 def measure(options: argparse.Namespace) -> None:
     """All tables; the file of results is whole after every size."""
     end = time.perf_counter() + (options.budget or BUDGET[options.device])
     clouds, n = STACKED
-    together = spawn(options, ["stacked"], clouds * n, 3, 1 if options.device == "cpu" else ROUNDS, OURS)["stacked"]
+    together = spawn(
+        options, ["stacked"], clouds * n, 3, 1 if options.device == "cpu" else ROUNDS, OURS
+    )["stacked"]
     print(f"  {clouds} clouds of {n} points: {together}", flush=True)
-    about = facts("scale", options.device, options, seed=options.seed, peers=("robust_laplacian", "umap-learn"))
+    about = facts(
+        "scale",
+        options.device,
+        options,
+        seed=options.seed,
+        peers=("robust_laplacian", "umap-learn"),
+    )
     chosen, tables = {3: options.sizes, 384: options.rows}, []
     for d, usual in SIZES[options.device].items():
         tables.append(Table(options, d))
@@ -254,7 +328,10 @@ def measure(options: argparse.Namespace) -> None:
             stack = {"clouds": clouds, "points": n, **together}
             write(f"scale_{options.device}.json", about | content | {"stacked": stack})
         for name, powers in tables[-1].content()["exponents"].items():
-            print(f"  R^{d}  {name}: " + ", ".join(f"{key} ~ n^{value:.2f}" for key, value in powers.items()))
+            print(
+                f"  R^{d}  {name}: "
+                + ", ".join(f"{key} ~ n^{value:.2f}" for key, value in powers.items())
+            )
 
 
 if __name__ == "__main__":

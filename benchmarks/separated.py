@@ -1,12 +1,14 @@
-"""Surfaces of revolution, shells, curves and rolled sheets, whose spectra are those of functions of one variable.
+"""Surfaces of revolution, shells, curves and rolled sheets, whose spectra are those of functions of
+one variable.
 
-    surface of revolution    -(r f')' / r + (m / r)^2 f = lambda f            m = 0, 1, 1, 2, 2, ...; along the profile
-    spherical shell          -(r^2 f')' / r^2 + l (l + 1) / r^2 f = lambda f  2 l + 1 times
+    surface of revolution    -(r f')' / r + (m / r)^2 f = lambda f   m = 0, 1, 1, 2, 2, ...; along
+                             the profile
+    spherical shell          -(r^2 f')' / r^2 + l (l + 1) / r^2 f = lambda f   2 l + 1 times
     curve of length L        (pi i / L)^2 between free ends, (2 pi i / L)^2 twice where it closes
     product                  sums of the eigenvalues of its factors
 
-Profiles are functions of ``t (n,)`` in [0, 1]; a draw is uniform in length, area or volume.  Finite volumes of
-`CELLS` cells solve for ``f`` with free ends, to about 1e-6.
+Profiles are functions of ``t (n,)`` in [0, 1]; a draw is uniform in length, area or volume.  Finite
+volumes of `CELLS` cells solve for ``f`` with free ends, to about 1e-6.
 """
 
 from __future__ import annotations
@@ -27,8 +29,12 @@ CELLS, FINE = 2000, 40_000
 WAVES = 14  # m and l up to which waves are among the first twenty
 
 
-def along(area: np.ndarray, inside: np.ndarray, size: float, potential: np.ndarray, k: int, closed: bool) -> np.ndarray:
-    """The first ``k`` of -(a f')' + a q f = lambda a f, from ``a`` at faces (N + 1,) and ``a``, ``q`` in cells (N,)."""
+def along(
+    area: np.ndarray, inside: np.ndarray, size: float, potential: np.ndarray, k: int, closed: bool
+) -> np.ndarray:
+    """The first ``k`` of -(a f')' + a q f = lambda a f, from ``a`` at faces (N + 1,) and ``a``,
+    ``q`` in cells (N,).
+    """
     mass, flux = inside * size, area[1:-1] / size
     diagonal = mass * potential
     diagonal[:-1] += flux
@@ -72,8 +78,12 @@ def revolution(radius: Number, height: Number, closed: bool = False) -> tuple[Dr
     @cache
     def spectrum(k: int) -> np.ndarray:
         faces, size = np.linspace(0, arc[-1], CELLS + 1, retstep=True)
-        around, inside = (np.maximum(np.interp(s, arc, x[:, 0]), 1e-12) for s in (faces, faces[1:] - size / 2))
-        waves = [along(around, inside, size, (m / inside) ** 2, min(k, 12), closed) for m in range(WAVES)]
+        around, inside = (
+            np.maximum(np.interp(s, arc, x[:, 0]), 1e-12) for s in (faces, faces[1:] - size / 2)
+        )
+        waves = [
+            along(around, inside, size, (m / inside) ** 2, min(k, 12), closed) for m in range(WAVES)
+        ]
         return merged([waves[0], *waves[1:], *waves[1:]], k)
 
     return draw, spectrum
@@ -91,7 +101,10 @@ def shell(inner: float) -> tuple[Draw, Spectrum]:
     def spectrum(k: int) -> np.ndarray:
         faces, size = np.linspace(inner, 1, CELLS + 1, retstep=True)
         r = faces[1:] - size / 2
-        waves = [(along(faces**2, r**2, size, m * (m + 1) / r**2, min(k, 6), False), 2 * m + 1) for m in range(8)]
+        waves = [
+            (along(faces**2, r**2, size, m * (m + 1) / r**2, min(k, 6), False), 2 * m + 1)
+            for m in range(8)
+        ]
         return merged([each for each, count in waves for _ in range(count)], k)
 
     return draw, spectrum
@@ -99,7 +112,9 @@ def shell(inner: float) -> tuple[Draw, Spectrum]:
 
 def lengths(size: float, closed: bool, k: int) -> np.ndarray:
     """The first ``k`` of a curve of length ``size``."""
-    waves = (np.arange(k) + 1) // 2 * 2 if closed else np.arange(k)  # halves: 0, 2, 2, 4, 4, ... or 0, 1, 2, ...
+    waves = (
+        (np.arange(k) + 1) // 2 * 2 if closed else np.arange(k)
+    )  # halves: 0, 2, 2, 4, 4, ... or 0, 1, 2, ...
     return (np.pi * waves / size) ** 2
 
 

@@ -1,6 +1,7 @@
 """Files of results as Markdown: one function per kind of file, and the table of which shows which.
 
-A function takes the content of a file; numbers of the first edition, which had other fields, are shown as they are.
+A function takes the content of a file; numbers of the first edition, which had other fields, are
+shown as they are.
 """
 
 from __future__ import annotations
@@ -13,28 +14,16 @@ from typing import Any
 
 from benchmarks.catalogue import RESULTS as CATALOGUE
 from benchmarks.record import spread
-from eigenprobe.host.tables import grouped, markdown, mean_row
 from eigenprobe_lab.evaluation.neighbours import NeighbourReport
+from eigenprobe_lab.evaluation.reports import grouped, markdown, mean_row
 from eigenprobe_lab.evaluation.scans import ScanReport
 from eigenprobe_lab.evaluation.surfaces import Evaluation
 from eigenprobe_lab.evaluation.unseen import Generalisation
 from eigenprobe_lab.paper.images import FITTED, METHODS, Images
-from eigenprobe_lab.paper.published import COLLECTIONS, FACES, NINE, PAPER, collection, single_shape
-from eigenprobe_lab.paper.reproduction import CONTROL, THEIRS
+from eigenprobe_lab.paper.published import PAPER, published_collections, single_shape
 
 LEVELS = (10, 20, 50)
-PROBES = ("probes_families", "probes_losses", "probes_eigenvalues", "probes_mass")
-ABSENT = "\n\nThe trained network is not measured yet with these probes: it asks for a GPU (`--steps 10000`)."
-VARIANTS = {
-    "paper": "the paper's way",
-    "seed1": "the same, seed 1",
-    "seed2": "the same, seed 2",
-    "sigma": "sigma .034 alone",
-    "task": "probes learned: polynomials",
-    "descent": "probes learned: descent",
-    "ascent": "probes learned: ascent",
-    "inside": "the paper's way, inside the solid",
-}
+PROBES = ("probes_losses", "probes_mass")
 COSINES = {f"cosine_{k}": f"k≤{k}" for k in LEVELS}
 
 Document = dict[str, Any]
@@ -52,11 +41,15 @@ def embedding(document: Document) -> str:
 
 
 def evaluation(document: Document) -> Evaluation:
-    return Evaluation(document["rows"], document["facts"].get("failed", {}), document["facts"], published=PAPER)
+    return Evaluation(
+        document["rows"], document["facts"].get("failed", {}), document["facts"], published=PAPER
+    )
 
 
 def neighbours(document: Document) -> str:
-    """Plain, learned and oracle's cuts beside robust_laplacian, at every size and level of noise."""
+    """Plain, learned and oracle's cuts beside robust_laplacian, at every size and level of
+    noise.
+    """
     return NeighbourReport(document["rows"], document["facts"].get("failed", {})).markdown()
 
 
@@ -66,31 +59,41 @@ def scans(document: Document) -> str:
 
 
 def surfaces(document: Document) -> str:
-    """The paper's table by shape, the means and the remarks; the details stay in the command's own files."""
+    """The paper's table by shape, the means and the remarks; the details stay in the command's own
+    files.
+    """
     report = evaluation(document)
     return "\n\n".join([report.headline(), report.summary(), *report.remarks()])
 
 
 def generalisation(document: Document) -> str:
     """Means over the shapes: starts and stages, the paper's rows of the same collections first."""
-    names = dict.fromkeys(collection(row["shape"]) for row in document["rows"])
-    published = {name: COLLECTIONS[name] for name in names if name in COLLECTIONS}
-    return Generalisation(document["rows"], {}, document["facts"], published=published).markdown().strip()
+    published = published_collections(row["shape"] for row in document["rows"])
+    return (
+        Generalisation(document["rows"], {}, document["facts"], published=published)
+        .markdown()
+        .strip()
+    )
 
 
 def overfit(document: Document) -> str:
-    """Means over the shapes of the network, the closed form and the paper, and the time to get within 1 %."""
+    """Means over the shapes of the network, the closed form and the paper, and the time to get
+    within 1 %.
+    """
     good = [row for row in document["shapes"] if "error" not in row]
     shapes = list(dict.fromkeys(row["shape"] for row in good))
     printed = [single_shape(shape) | {"method": "paper"} for shape in shapes]
     table = [
         mean_row(group, result=kind, shapes=len(group))
-        for (kind,), group in grouped([*good, *(row for row in printed if len(row) > 1)], "method").items()
+        for (kind,), group in grouped(
+            [*good, *(row for row in printed if len(row) > 1)], "method"
+        ).items()
         if kind != "all vertices"
     ]
     reached = [row.get("seconds_to_1_percent") for row in good if row["method"] == "ritz"]
     known = [seconds for seconds in reached if seconds is not None]
-    closing = f"Within 1 % of the closed form's loss on held-out resamplings: {len(known)} of {len(shapes)} shapes"
+    closing = "Within 1 % of the closed form's loss on held-out resamplings: "
+    closing += f"{len(known)} of {len(shapes)} shapes"
     closing += f", after {max(known):.1f} s of training at most." if known else "."
     columns = {"result": "mean of", "shapes": "shapes", **COSINES, "discrepancy": "λ disc."}
     return markdown(table, columns) + "\n\n" + closing
@@ -98,7 +101,10 @@ def overfit(document: Document) -> str:
 
 def given(rows: Iterable[Document], **reasons: str) -> list[Document]:
     """Rows where a cell that is empty says why."""
-    return [row | {key: reason for key, reason in reasons.items() if row.get(key) is None} for row in rows]
+    return [
+        row | {key: reason for key, reason in reasons.items() if row.get(key) is None}
+        for row in rows
+    ]
 
 
 def joined(row: Document, prefix: str = "cosine") -> str | None:
@@ -107,108 +113,14 @@ def joined(row: Document, prefix: str = "cosine") -> str | None:
     return None if None in values else " / ".join(f"{value:.3f}" for value in values)
 
 
-def paper_overfit(document: Document) -> str:
-    """The paper's way by shape, on vertices and on faces, beside its printed numbers; every row with its command."""
-    theirs = [row for row in document["rows"] if row["method"] == THEIRS]
-    faces = [row for row in theirs if row["shape"].endswith(FACES)]
-    near = [row for row in faces if row["shape"].removesuffix(FACES) in NINE]
-    others, parts = [row for row in faces if row not in near], []
-    for title, chosen in (
-        ("vertices of the file", [row for row in theirs if row["shape"] in NINE]),
-        ("drawn evenly on the faces", near),
-        ("the same, files that differ from the paper's", others),
-    ):
-        found = [(row, single_shape(row["shape"]), row["shape"], row["steps"]) for row in chosen]
-        if len(found) > 1 and chosen is not others:
-            printed = mean_row([each for _, each, *_ in found])
-            found.append((mean_row(chosen), printed, f"**mean of {len(chosen)}**", ""))
-        table = [
-            {
-                f"points: {title}": name,
-                "steps": f"{steps:.0f}" if steps else "",
-                "published, k≤10 / 20 / 50": joined(published),
-                "here": joined(row),
-                "any order": joined(row, "matched"),
-                "λ published": published["discrepancy"],
-                "λ here": row["discrepancy"],
-                "mass~area": row["mass_correlation"],
-            }
-            for row, published, name, steps in found
-        ]
-        parts += [markdown(table)] if table else []
-    commands = dict.fromkeys(row["command"].replace(row["shape"], "SHAPE") for row in theirs if "command" in row)
-    return "\n\n".join([*parts, "Made by " + "; ".join(f"`{command}`" for command in commands) + "."])
-
-
-def paper_variants(document: Document) -> str:
-    """One network per shape, trained with one thing changed; and the spread over seeds."""
-    order = {name: place for place, name in enumerate(VARIANTS)}
-    rows = sorted(document["rows"], key=lambda row: (row["shape"], order[row["variant"]]))
-    table = []
-    for row in rows:
-        learned = row.get("learned") or {}
-        left = (joined(row, name) for name in ("coordinates", "oracle_coordinates"))
-        cells = {"shape": row["shape"], "training": VARIANTS[row["variant"]], "steps": f"{row['steps']:.0f}"}
-        cells |= {"k≤10 / 20 / 50": joined(row), "any order": joined(row, "matched")}
-        cells |= dict(zip(("coordinates not rebuilt", "the same, oracle"), left, strict=True))
-        table.append(cells | {"mean sigma": learned.get("mean sigma"), "mean steps": learned.get("mean steps")})
-    parts = [markdown(given(table, **dict.fromkeys(("mean sigma", "mean steps"), "fixed")))]
-    seeds = {"paper", *(name for name in VARIANTS if name.startswith("seed"))}
-    for (shape,), group in grouped([row for row in rows if row["variant"] in seeds], "shape").items():
-        if len(group) > 1:
-            found = [[row[key] for row in group] for key in COSINES]
-            spreads = " / ".join(f"{statistics.mean(each):.3f} ± {statistics.stdev(each):.3f}" for each in found)
-            parts.append(f"{shape}, {len(group)} seeds: {spreads} (mean ± deviation of k ≤ 10 / 20 / 50).")
-    return "\n\n".join(parts)
-
-
-def paper_controls(document: Document) -> str:
-    """The closed form of the paper's probes: with its range of sigma and with one, on vertices and on faces."""
-    by = {(row["shape"], row["method"]): row for row in document["rows"]}
-    kinds = list(dict.fromkeys(method for _, method in by))
-    columns = [(kind, end, where) for end, where in (("", "vertices"), (FACES, "faces")) for kind in kinds]
-    shapes = sorted({shape.removesuffix(FACES) for shape, _ in by}, key=lambda shape: (shape not in NINE, shape))
-    table = [
-        {"shape": shape, "published": joined(single_shape(shape))}
-        | {f"{kind}, {where}": joined(by.get((shape + end, kind), {})) for kind, end, where in columns}
-        for shape in shapes
-    ]
-    means: Document = {"shape": "**mean of the nine**", "published": joined(mean_row([*map(single_shape, NINE)]))}
-    for kind, end, where in columns:
-        means[f"{kind}, {where}"] = joined(mean_row([by.get((shape + end, kind), {}) for shape in NINE]))
-    return markdown([*table[: len(NINE)], means, *table[len(NINE) :]])
-
-
-def paper_generalisation(document: Document) -> str:
-    """Means over the shapes of each collection, the paper's row first."""
-    parts = [f"{document['facts'].get('steps')} optimiser steps."]
-    rows = [row for row in document["rows"] if row["start"] != CONTROL]  # of drawn probes; the exact one has a file
-    named = [{**row, "collection": collection(row["shape"])} for row in rows]
-    for (name,), rows in grouped(named, "collection").items():
-        report = Generalisation(rows, {}, document["facts"], published={name: COLLECTIONS[name]})
-        means = given(report.means(), **{"subspace 10": "not printed"})
-        parts += [f"{len({row['shape'] for row in rows})} shapes of {name}:", markdown(means)]
-    return "\n\n".join(parts)
-
-
-def paper_unseen_controls(document: Document) -> str:
-    """Means over the shapes of each collection."""
-    named = [{**row, "collection": collection(row["shape"])} for row in document["rows"]]
-    groups = grouped(named, "collection").items()
-    return markdown([mean_row(rows, collection=name, shapes=len(rows)) for (name,), rows in groups])
-
-
 def paper_images(document: Document) -> str:
-    """The triple that was tuned on development rows, and scores on the others."""
-    about = document["facts"]
+    """The triple that was tuned on development rows, and scores on the others in ten
+    coordinates."""
+    about, rows = document["facts"], [row for row in document["rows"] if row["k"] == 10]
     tuned = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in about["tuned"].items())
-    steps = [row["steps"] for row in document["rows"] if row["method"] == "paper"]
-    count = f", {about['vectors']} vectors" if about.get("vectors", 11) != 11 else ""
-    if not steps:
-        return f"{about['table']}{count}, tuned: {tuned}.\n\n{Images(document['rows']).markdown()}{ABSENT}"
-    where = about.get("training", document)["device"]
-    trained = f"The network took {steps[0]} steps of 16 batches ({where}), the scores are over {about['runs']} subsets."
-    return f"{about['table']}{count}, tuned: {tuned}. {trained}\n\n{Images(document['rows']).markdown()}"
+    steps = next((row["steps"] for row in rows if row["method"] == "paper"), 0)
+    said = f"{about['table']}, tuned: {tuned}; {steps} steps, {about['runs']} subsets."
+    return f"{said}\n\n{Images(rows).markdown()}"
 
 
 def learned(document: Document) -> str:
@@ -218,27 +130,15 @@ def learned(document: Document) -> str:
 
 
 def images(document: Document) -> str:
-    """Scores of every method at every k, the best in bold; a method without a row is named. Rows of the paper's own
-    network are in files of their own."""
+    """Scores of every method at every k, the best in bold; a method without a row is named. Rows of
+    the paper's own network are in files of their own."""
     rows = [row for row in document["rows"] if row["method"] not in FITTED]
     found = {row["method"] for row in rows}
     absent = ", ".join(title for name, title in METHODS.items() if name not in (*found, *FITTED))
-    closing = f"\n\nNo rows: {absent}, hours without a GPU and not measured on one yet." if absent else ""
+    closing = (
+        f"\n\nNo rows: {absent}, hours without a GPU and not measured on one yet." if absent else ""
+    )
     return f"{document['facts'].get('table', '')}:\n\n{Images(rows).markdown()}{closing}"
-
-
-def probe_scale(document: Document) -> str:
-    """Means over the shapes by smoother and bandwidth."""
-    kinds = [key for key in document["shapes"][0] if "," in key]
-    titles = [*COSINES.values(), "λ disc."]
-    table = []
-    for kind in kinds:
-        means = map(statistics.mean, zip(*(row[kind] for row in document["shapes"]), strict=True))
-        smoother, bandwidth = kind.split(", ")
-        table.append({"smoother": smoother, "bandwidth": bandwidth, **dict(zip(titles, means, strict=True))})
-    learned = [row["learned"] for row in document["shapes"]]
-    closing = f"The learned bandwidth is {min(learned):.2f} to {max(learned):.2f} of the default"
-    return f"{markdown(table)}\n\n{closing} ({len(learned)} shapes)."
 
 
 def robustness(document: Document) -> str:
@@ -247,14 +147,19 @@ def robustness(document: Document) -> str:
 
 
 def direct(document: Document) -> str:
-    """Seconds (median and range) and memory of each method by size; the loss beside its textbook form."""
+    """Seconds (median and range) and memory of each method by size; the loss beside its textbook
+    form.
+    """
     table, closing = [], []
     for entry in document["tables"]:
         for name, row in entry["rows"].items():
             cells = {"n": entry["n"], "d": entry["d"], "method": name}
-            table.append(cells | {"seconds": spread(row) if "seconds" in row else None, "MiB": _memory(row)})
+            table.append(
+                cells | {"seconds": spread(row) if "seconds" in row else None, "MiB": _memory(row)}
+            )
         if "median" in entry.get("ratio", {}):
-            closing.append(f"{entry['ratio']['of']} at {entry['n']} points: {spread(entry['ratio'], key='median')}.")
+            found = spread(entry["ratio"], key="median")
+            closing.append(f"{entry['ratio']['of']} at {entry['n']} points: {found}.")
     parts = [markdown(table, digits=0), *closing]
     if document.get("loss"):
         losses = [
@@ -275,14 +180,24 @@ def _memory(row: Document) -> float | None:
 def multigrid(document: Document) -> str:
     """Seconds of each way to the same residual, and the ratio."""
     table = [
-        {"n": entry["n"], "solver": name, "seconds": spread(row), "residual": f"{row['residual']:.1e}"}
+        {
+            "n": entry["n"],
+            "solver": name,
+            "seconds": spread(row),
+            "residual": f"{row['residual']:.1e}",
+        }
         for entry in document["tables"]
         for name, row in entry["rows"].items()
     ]
     shown = [(entry["ratio"], entry["n"]) for entry in document["tables"]]
-    each = [f"{r:.2f} at {n} points" if isinstance(r, float) else f"{spread(r, key='median')} at {n}" for r, n in shown]
+    each = [
+        f"{r:.2f} at {n} points" if isinstance(r, float) else f"{spread(r, key='median')} at {n}"
+        for r, n in shown
+    ]
     pyamg = document.get("pyamg") or document["versions"]["pyamg"]
-    closing = f"Ours takes {', '.join(each)} of the time of the faster of the others (pyamg {pyamg})."
+    closing = (
+        f"Ours takes {', '.join(each)} of the time of the faster of the others (pyamg {pyamg})."
+    )
     return f"{markdown(table, digits=2)}\n\n{closing}"
 
 
@@ -291,20 +206,28 @@ def constants(document: Document) -> str:
 
     def cell(row: Document, key: str) -> str:
         three = [row[each][key] for each in ("less", "default", "more")]
-        shown = [f"{value:.3g}" if isinstance(value, float) else str(value).strip("[]") for value in three]
+        shown = [
+            f"{value:.3g}" if isinstance(value, float) else str(value).strip("[]")
+            for value in three
+        ]
         return f"{shown[0]} / **{shown[1]}** / {shown[2]}"
 
     parts = []
     for group, table in document["tables"].items():
         measures = [key for key in table[0]["default"] if key != "value"]
         lines = [{key: cell(row, key) for key in ("value", *measures)} for row in table]
-        parts.append(f"`{group}`\n\n" + markdown([{"constant": r["constant"], **x} for r, x in zip(table, lines)]))
+        parts.append(
+            f"`{group}`\n\n"
+            + markdown([{"constant": r["constant"], **x} for r, x in zip(table, lines)])
+        )
     limits = [{"not varied": name, "why": why} for name, why in document.get("limits", {}).items()]
     return "\n\n".join([*parts, *([markdown(limits)] if limits else [])])
 
 
 def operators(document: Document) -> str:
-    """Mean and median over the shapes of what each operator gets wrong, by solve, and the ratio of the means."""
+    """Mean and median over the shapes of what each operator gets wrong, by solve, and the ratio of
+    the means.
+    """
     table = [
         {"over the shapes": over, "operator": name, **by}
         for over in ("mean", "median")
@@ -321,16 +244,10 @@ def retrieval(document: Document) -> str:
     return f"{told}:\n\n{markdown(document['rows'])}"
 
 
-def classify(document: Document) -> str:
-    """Shares told right, by the operator of the training and of the test."""
-    classes = ", ".join(f"{name} {count}" for name, count in document["classes"].items())
-    chance = max(document["classes"].values()) / document["shapes"]
-    closing = f"The largest class alone would be right for {chance:.3f}."
-    return f"{document['shapes']} shapes ({classes}):\n\n{markdown(document['rows'])}\n\n{closing}"
-
-
 def scale(document: Document) -> str:
-    """Seconds and memory by size: the range where calls took turns, one number where one call was timed."""
+    """Seconds and memory by size: the range where calls took turns, one number where one call was
+    timed.
+    """
     parts = []
     for block in document["tables"]:
         points = f"points in R^{block['d']}"
@@ -345,7 +262,9 @@ def scale(document: Document) -> str:
 
 
 def noisy(document: Document) -> str:
-    """Seconds (median and range), memory and errors of very many noisy points, by shape and where they come from."""
+    """Seconds (median and range), memory and errors of very many noisy points, by shape and where
+    they come from.
+    """
     names = {"shape": "shape", "points": "points", "from": "given as", "sampled": "worked on"}
     table = [
         {name: row[key] for key, name in names.items()}
@@ -364,7 +283,11 @@ def mutants(document: Document) -> str:
         share, others = f"{killed / tried:.0%}", f"{killed / max(1, tried - same):.0%}"
         counts = {"folder": folder, "changes": tried, "noticed": killed, "without effect": same}
         shares = {"share noticed": share, "share of those with an effect": others}
-        own = {"by tests of the folder": f"{row['own'] / max(1, tried - same):.0%}"} if "own" in row else {}
+        own = (
+            {"by tests of the folder": f"{row['own'] / max(1, tried - same):.0%}"}
+            if "own" in row
+            else {}
+        )
         table.append(counts | shares | own)
     return markdown(table)
 
@@ -374,19 +297,36 @@ def calibration(document: Document) -> str:
     table = []
     for kind, row in document["curve"].items():
         within = {f"within {t}": f"{row[t]:.3f}" for t in ("0.5", "1.0", "2.0", "4.0")}
-        silent, false = f"{row['silent']} of {row['wrong']}", f"{row['false alarms']} of {row['right']}"
-        table.append({"clouds": kind, "number": row["clouds"], **within, "silent": silent, "false alarms": false})
+        silent, false = (
+            f"{row['silent']} of {row['wrong']}",
+            f"{row['false alarms']} of {row['right']}",
+        )
+        table.append(
+            {
+                "clouds": kind,
+                "number": row["clouds"],
+                **within,
+                "silent": silent,
+                "false alarms": false,
+            }
+        )
     return markdown(table)
 
 
 def _milliseconds(row: Document) -> str:
-    return spread({"seconds": row["median_ms"], **({"range": row["range_ms"]} if "range_ms" in row else {})})
+    return spread(
+        {"seconds": row["median_ms"], **({"range": row["range_ms"]} if "range_ms" in row else {})}
+    )
 
 
 def training(document: Document) -> str:
     """One step of training, by loss and by way of running."""
     table = [
-        {"what": row.get("loss") or row.get("step"), "ms": _milliseconds(row), "GiB": row.get("peak_gib")}
+        {
+            "what": row.get("loss") or row.get("step"),
+            "ms": _milliseconds(row),
+            "GiB": row.get("peak_gib"),
+        }
         for row in [*document.get("loss", []), *document.get("step", [])]
         if "error" not in row
     ]
@@ -394,12 +334,23 @@ def training(document: Document) -> str:
 
 
 def encode(document: Document) -> str:
-    """Milliseconds by what was encoded and how; of repeated calls the median without the first, which warms up."""
+    """Milliseconds by what was encoded and how; of repeated calls the median without the first,
+    which warms up.
+    """
     if "rows" in document:
-        return markdown([{"what": name, "ms": spread(row, 1, unit=1e-3)} for name, row in document["rows"].items()])
+        return markdown(
+            [
+                {"what": name, "ms": spread(row, 1, unit=1e-3)}
+                for name, row in document["rows"].items()
+            ]
+        )
     table = []
     for name, values in document["milliseconds_per_cloud"].items():
-        what = "direct" if name == "direct" else "encode" + name.replace("{}", "").replace("{", " ").replace("}", "")
+        what = (
+            "direct"
+            if name == "direct"
+            else "encode" + name.replace("{}", "").replace("{", " ").replace("}", "")
+        )
         middle = statistics.median(values[1:]) if isinstance(values, list) else values
         table.append({"what": what.replace("'", "").replace(": ", "="), "ms per cloud": middle})
     return markdown(table, digits=1)
@@ -415,7 +366,9 @@ class Shown:
     @property
     def commands(self) -> str:
         """What makes these files."""
-        found = [result.command for name, result in CATALOGUE.items() if fnmatch(name, self.pattern)]
+        found = [
+            result.command for name, result in CATALOGUE.items() if fnmatch(name, self.pattern)
+        ]
         return " and ".join(f"`{command}`" for command in found)
 
 
@@ -425,12 +378,7 @@ TABLES = {
     "scans": Shown("scans.json", scans),
     "generalisation": Shown("generalisation_*.json", generalisation),
     "overfit": Shown("training_shapes_*.json", overfit),
-    "paper_overfit": Shown("paper_overfit.json", paper_overfit),
-    "paper_variants": Shown("paper_variants*.json", paper_variants),
-    "paper_controls": Shown("paper_controls.json", paper_controls),
-    "paper_unseen_controls": Shown("paper_unseen_controls.json", paper_unseen_controls),
     "paper_images": Shown("paper_images_*.json", paper_images),
-    "paper_generalisation": Shown("paper_generalisation.json", paper_generalisation),
     **{name: Shown(f"{name}.json", embedding) for name in PROBES},
     "probes_learned": Shown("probes_learned.json", learned),
     "toy1d": Shown("toy1d.json", embedding),
@@ -441,10 +389,8 @@ TABLES = {
     "constants": Shown("constants.json", constants),
     "training": Shown("training_c*.json", training),
     "encode": Shown("encode_*.json", encode),
-    "probe_scale": Shown("probe_scale.json", probe_scale),
     "robustness": Shown("robustness.json", robustness),
     "operators": Shown("operators.json", operators),
-    "classify": Shown("classify.json", classify),
     "retrieval": Shown("retrieval.json", retrieval),
     "maps": Shown("maps.json", embedding),
     "sweep": Shown("sweep_*.json", embedding),

@@ -1,13 +1,15 @@
-"""Tables of every kind and size through the estimator: which solver answers, how long it takes, how well.
+"""Tables of every kind and size through the estimator: which solver answers, how long it takes, how
+well.
 
-    python -m benchmarks.sweep [KIND ...] [--rows 10000 30000] [--large 300000] [--device cpu] [--umap]
-                               [--minutes 4] [--more]
+    python -m benchmarks.sweep [KIND ...] [--rows 10000 30000] [--large 300000] [--device cpu]
+                               [--umap] [--minutes 4] [--more]
 
-A kind is a table (n, d) with labels, one label where it has no groups. Of every kind and size: seconds of a fit, memory
-above what the process held, the adjusted Rand index of k-means in the embedding and of the nearest mean of a group
-(where there are groups), the largest residual and the solver; UMAP's seconds beside them. Sizes of ``--large`` are
-those of `LARGE` only. Groups are k-means clusters of at most 20,000 rows. A failure is a row with its message. After
-``--minutes`` no further kind is begun; the file is whole after every row.
+A kind is a table (n, d) with labels, one label where it has no groups. Of every kind and size:
+seconds of a fit, memory above what the process held, the adjusted Rand index of k-means in the
+embedding and of the nearest mean of a group (where there are groups), the largest residual and the
+solver; UMAP's seconds beside them. Sizes of ``--large`` are those of `LARGE` only. Groups are
+k-means clusters of at most 20,000 rows. A failure is a row with its message. After ``--minutes`` no
+further kind is begun; the file is whole after every row.
 """
 
 from __future__ import annotations
@@ -23,15 +25,21 @@ from scipy.sparse import csr_matrix, issparse
 
 from benchmarks.record import best_device, clock, earlier, facts, peak, write
 from eigenprobe import OptimalApproximationEigenmaps
-from eigenprobe.host import tables
 from eigenprobe.host.files import plain
+from eigenprobe_lab.evaluation import reports as tables
 
 Table = tuple[Any, np.ndarray]
 SCORED = 20_000  # rows whose clusters are compared with their groups
 MOST = 50  # coordinates, however many groups
 UMAP_ROWS = 10_000  # up to which UMAP is timed beside: minutes above
-LARGE = (  # of any size: graphs without a small dimension first, then the others in which solvers or memory may fail
-    *(f"mixture of dimension {inner}, {name}" for inner in (128, 32, 8, 2) for name in ("near", "far")),
+# of any size: graphs without a small dimension first, then the others in which solvers or memory
+# may fail
+LARGE = (
+    *(
+        f"mixture of dimension {inner}, {name}"
+        for inner in (128, 32, 8, 2)
+        for name in ("near", "far")
+    ),
     "one Gaussian",
     "cube",
     "heavy tails",
@@ -41,9 +49,16 @@ LARGE = (  # of any size: graphs without a small dimension first, then the other
 
 
 def mixture(
-    rng: np.random.Generator, n: int, inner: int = 128, spread: float = 1.0, groups: int = 20, uneven: bool = False
+    rng: np.random.Generator,
+    n: int,
+    inner: int = 128,
+    spread: float = 1.0,
+    groups: int = 20,
+    uneven: bool = False,
 ) -> Table:
-    """Gaussian groups of ``inner`` dimensions in 128 columns, their centres ``spread`` times a Gaussian apart."""
+    """Gaussian groups of ``inner`` dimensions in 128 columns, their centres ``spread`` times a
+    Gaussian apart.
+    """
     share = np.linspace(1, 100, groups) if uneven else np.ones(groups)
     labels = rng.choice(groups, n, p=share / share.sum())
     x = rng.standard_normal((n, inner), np.float32)
@@ -76,13 +91,21 @@ def near_duplicates(rng: np.random.Generator, n: int) -> Table:
 
 
 def words(rng: np.random.Generator, n: int) -> Table:
-    """Counts of words weighted by their rarity: ten topics over 3000 words, about fifty in a document."""
+    """Counts of words weighted by their rarity: ten topics over 3000 words, about fifty in a
+    document.
+    """
     labels, columns = rng.integers(10, size=n), 3000
     topics = rng.dirichlet(np.full(columns, 0.05), 10).cumsum(1)
     drawn = rng.random((n, 50))
-    chosen = np.concatenate([np.searchsorted(topics[t], row) for t, row in zip(labels, drawn, strict=True)])
+    chosen = np.concatenate(
+        [np.searchsorted(topics[t], row) for t, row in zip(labels, drawn, strict=True)]
+    )
     counts = csr_matrix(
-        (np.ones(n * 50, np.float32), (np.repeat(np.arange(n), 50), np.minimum(chosen, columns - 1))), (n, columns)
+        (
+            np.ones(n * 50, np.float32),
+            (np.repeat(np.arange(n), 50), np.minimum(chosen, columns - 1)),
+        ),
+        (n, columns),
     )
     rarity = np.log(n / np.maximum(counts.getnnz(0), 1)).astype(np.float32)
     return csr_matrix(counts.multiply(rarity)), labels
@@ -95,7 +118,9 @@ def unit_rows(rng: np.random.Generator, n: int) -> Table:
 
 KINDS: dict[str, Callable[[np.random.Generator, int], Table]] = {
     **{
-        f"mixture of dimension {inner}, {name}": lambda rng, n, i=inner, s=spread: mixture(rng, n, i, s)
+        f"mixture of dimension {inner}, {name}": lambda rng, n, i=inner, s=spread: mixture(
+            rng, n, i, s
+        )
         for inner in (2, 8, 32, 128)
         for name, spread in (("none", 0.0), ("near", 1.0), ("far", 8.0))
     },
@@ -106,7 +131,10 @@ KINDS: dict[str, Callable[[np.random.Generator, int], Table]] = {
     "near-duplicates": near_duplicates,
     "words": words,
     "unit rows": unit_rows,
-    **{f"{groups} groups": lambda rng, n, g=groups: mixture(rng, n, 64, 2.0, g) for groups in (2, 100, 1000)},
+    **{
+        f"{groups} groups": lambda rng, n, g=groups: mixture(rng, n, 64, 2.0, g)
+        for groups in (2, 100, 1000)
+    },
     "unequal groups": lambda rng, n: mixture(rng, n, 64, 2.0, 20, True),
 }
 
@@ -126,7 +154,10 @@ def measure(kind: str, n: int, device: str, umap: bool = False, seed: int = 0) -
         return row | {"failed": f"{type(error).__name__}: {error}"[:300]}
     row |= {"seconds": clock(device) - start, "CPU seconds": time.process_time() - busy}
     row |= {"metric": model.metric_, "solver": model.basis_.info["solver"]}
-    row |= {"residual": model.basis_.info["residual"], "finite": bool(np.isfinite(model.embedding_).all())}
+    row |= {
+        "residual": model.basis_.info["residual"],
+        "finite": bool(np.isfinite(model.embedding_).all()),
+    }
     if groups > 1:
         row["ARI"] = rand_index(model.embedding_, labels, seed)
         if not issparse(x):
@@ -136,7 +167,10 @@ def measure(kind: str, n: int, device: str, umap: bool = False, seed: int = 0) -
 
         start, busy = clock(device), time.process_time()
         UMAP(metric=model.metric_, random_state=seed, n_jobs=1).fit(x)
-        row |= {"seconds of UMAP": clock(device) - start, "CPU seconds of UMAP": time.process_time() - busy}
+        row |= {
+            "seconds of UMAP": clock(device) - start,
+            "CPU seconds of UMAP": time.process_time() - busy,
+        }
     return row
 
 
@@ -145,12 +179,16 @@ def rand_index(embedding: np.ndarray, labels: np.ndarray, seed: int) -> float:
     from sklearn.metrics import adjusted_rand_score
 
     chosen = np.random.default_rng(seed).permutation(len(labels))[:SCORED]
-    found = KMeans(len(np.unique(labels)), n_init=4, random_state=seed).fit_predict(embedding[chosen])
+    found = KMeans(len(np.unique(labels)), n_init=4, random_state=seed).fit_predict(
+        embedding[chosen]
+    )
     return float(adjusted_rand_score(labels[chosen], found))
 
 
 def nearest_centres(x: np.ndarray, labels: np.ndarray, seed: int) -> float:
-    """That of rows given to the group whose mean is nearest: of overlapping Gaussian groups about the best possible."""
+    """That of rows given to the group whose mean is nearest: of overlapping Gaussian groups about
+    the best possible.
+    """
     from sklearn.metrics import adjusted_rand_score
     from sklearn.neighbors import NearestCentroid
 
@@ -160,13 +198,19 @@ def nearest_centres(x: np.ndarray, labels: np.ndarray, seed: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("--rows", type=int, nargs="*", default=[10_000, 30_000])
-    parser.add_argument("--large", type=int, nargs="*", default=[], help=f"rows of {', '.join(LARGE)} alone")
+    parser.add_argument(
+        "--large", type=int, nargs="*", default=[], help=f"rows of {', '.join(LARGE)} alone"
+    )
     parser.add_argument("--minutes", type=float, help="after which no further kind is begun")
     parser.add_argument("--device", default=best_device())
-    parser.add_argument("--more", action="store_true", help="keep other rows of the file, if it is confirmed")
+    parser.add_argument(
+        "--more", action="store_true", help="keep other rows of the file, if it is confirmed"
+    )
     parser.add_argument("--umap", action="store_true", help="UMAP's seconds beside ours")
     o = parser.parse_args()
     if unknown := set(o.kinds) - set(KINDS):
@@ -177,7 +221,9 @@ def main() -> None:
     about = facts("sweep", o.device, o, peers=peers)
     known = earlier(f"sweep_{o.device}.json", about["device"]) if o.more else {}
     large = [kind for kind in LARGE if not o.kinds or kind in o.kinds]
-    sizes = [(n, kind) for n in o.large for kind in large] + [(n, kind) for n in o.rows for kind in o.kinds or KINDS]
+    sizes = [(n, kind) for n in o.large for kind in large] + [
+        (n, kind) for n in o.rows for kind in o.kinds or KINDS
+    ]
     for n, kind in sizes:
         if o.minutes is not None and time.perf_counter() - began > 60 * o.minutes:
             break
@@ -185,9 +231,14 @@ def main() -> None:
         print(rows[-1], flush=True)
         new = {(row["kind"], row["rows"]) for row in rows}
         kept = [row for row in known.get("rows", []) if (row["kind"], row["rows"]) not in new]
-        every = sorted(kept + plain(rows), key=lambda row: (row["rows"], list(KINDS).index(row["kind"])))
+        every = sorted(
+            kept + plain(rows), key=lambda row: (row["rows"], list(KINDS).index(row["kind"]))
+        )
         made = [*known.get("commands", []), about["command"]]
-        write(f"sweep_{o.device}.json", about | {"commands": made, "left": len(sizes) - len(rows), "rows": every})
+        write(
+            f"sweep_{o.device}.json",
+            about | {"commands": made, "left": len(sizes) - len(rows), "rows": every},
+        )
     print(tables.markdown(rows))
 
 

@@ -2,16 +2,18 @@
 
     sigma    in one of 8 bins of the paper's range, evenly inside it     P(bin)   = softmax(a)
     steps    one of 10, 20, 40                                           P(steps) = softmax(b)
-    l_i(Z)   mean over the prefixes of |f_i - P_k f_i|^2 / |f_i|^2, for each probe f_i of a training step
-    update   a_j += rate (mean of w over bin j - mean of w), b alike: the natural gradient of E[w], w standardised
+    l_i(Z)   mean over the prefixes of |f_i - P_k f_i|^2 / |f_i|^2, for each probe f_i of a step
+    update   a_j += rate (mean of w over bin j - mean of w), b alike: the natural gradient of E[w],
+             w standardised
 
     descent  w = -l: the training loss itself, over its parameters too
     ascent   w = l: the min-max form of the theorem, probes that are rebuilt worst
-    task     w_i = l_i(Z) - l_i(Z - eps dT/dZ): whether a step that rebuilds polynomials of the coordinates better (T is
-             their error) rebuilds probe i better, too; no oracle is used
+    task     w_i = l_i(Z) - l_i(Z - eps dT/dZ): whether a step that rebuilds polynomials of the
+             coordinates better (T is their error) rebuilds probe i better, too; no oracle is used
 
-[P] proposes to learn sigma by descent because probes depend differentiably on it. A derivative through 40 smoothing
-steps is not needed: the gradient of an expectation over sigma asks for the errors of the drawn probes only.
+[P] proposes to learn sigma by descent because probes depend differentiably on it. A derivative
+through 40 smoothing steps is not needed: the gradient of an expectation over sigma asks for the
+errors of the drawn probes only.
 """
 
 from dataclasses import replace
@@ -43,21 +45,31 @@ Rule = Literal["descent", "ascent", "task"]
 
 
 class LearnedProbes(torch.nn.Module):
-    """Logits of the bins of sigma and of the steps; no gradients: `update` is called with a weight for each probe."""
+    """Logits of the bins of sigma and of the steps; no gradients: `update` is called with a weight
+    for each probe.
+    """
 
     def __init__(self, paper: Probes) -> None:
         super().__init__()
         if not isinstance(paper.sigma, tuple) or not isinstance(paper.k, int):
-            raise InputError(f"expected probes with a range of sigma and one k, got {paper.sigma!r} and {paper.k!r}")
+            raise InputError(
+                "expected probes with a range of sigma and one k, "
+                f"got {paper.sigma!r} and {paper.k!r}"
+            )
         self.paper, (self.low, self.high) = paper, paper.sigma
         self.bandwidths: Tensor
         self.lengths: Tensor
         self.register_buffer("bandwidths", torch.zeros(BINS))
         self.register_buffer("lengths", torch.tensor(START).log())
 
-    def draw(self, graph: Graph, generator: torch.Generator | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def draw(
+        self, graph: Graph, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Probes ``(n, m)`` on a graph, and for each its bin of sigma and its place in `STEPS`."""
-        m, stages = self.paper.count, [replace(self.paper, steps=b - a) for a, b in zip((0, *STEPS), STEPS)]
+        m, stages = (
+            self.paper.count,
+            [replace(self.paper, steps=b - a) for a, b in zip((0, *STEPS), STEPS)],
+        )
         signal, _, indices, distances = stages[0].seeds(graph, generator)
         chosen, place = (
             torch.multinomial(logits.softmax(0), m, replacement=True, generator=generator)
@@ -66,7 +78,9 @@ class LearnedProbes(torch.nn.Module):
         inside = torch.rand(m, generator=generator, device=signal.device)
         sigma = self.low + (self.high - self.low) * (chosen + inside) / BINS
         for index, stage in enumerate(stages):
-            signal = torch.where(place >= index, stage.smooth(signal, sigma, indices, distances), signal)
+            signal = torch.where(
+                place >= index, stage.smooth(signal, sigma, indices, distances), signal
+            )
         return signal, (chosen, place)
 
     @torch.no_grad()
@@ -81,9 +95,19 @@ class LearnedProbes(torch.nn.Module):
     def facts(self) -> dict[str, Any]:
         """Both distributions and their means."""
         p, t = (logits.double().softmax(0).cpu() for logits in (self.bandwidths, self.lengths))
-        middles = self.low + (self.high - self.low) * (torch.arange(BINS, dtype=torch.float64) + 0.5) / BINS
-        means = {"mean sigma": float(p @ middles), "mean steps": float(t @ torch.tensor(STEPS, dtype=torch.float64))}
-        return {**means, "sigma": dict(zip([f"{s:.3f}" for s in middles], p.tolist())), "steps drawn": t.tolist()}
+        middles = (
+            self.low
+            + (self.high - self.low) * (torch.arange(BINS, dtype=torch.float64) + 0.5) / BINS
+        )
+        means = {
+            "mean sigma": float(p @ middles),
+            "mean steps": float(t @ torch.tensor(STEPS, dtype=torch.float64)),
+        }
+        return {
+            **means,
+            "sigma": dict(zip([f"{s:.3f}" for s in middles], p.tolist())),
+            "steps drawn": t.tolist(),
+        }
 
 
 class ProbesModule(SpectralModule):
@@ -112,7 +136,9 @@ class ProbesModule(SpectralModule):
                 self.learned.update(cells, self._weights(z, batch.points[0], probes, share, energy))
         return (errors.mean() / energy.mean())[None]
 
-    def _weights(self, z: Tensor, points: Tensor, probes: Tensor, share: Tensor, energy: Tensor) -> Tensor:
+    def _weights(
+        self, z: Tensor, points: Tensor, probes: Tensor, share: Tensor, energy: Tensor
+    ) -> Tensor:
         if self.rule != "task":
             return share if self.rule == "ascent" else -share
         at = z.detach().requires_grad_()
@@ -125,7 +151,9 @@ class ProbesModule(SpectralModule):
 
 
 def _errors(z: Tensor, functions: Tensor) -> Tensor:
-    """Squared error ``(m,)`` of each function ``(n, m)``, mean over the prefixes of the features ``(1, n, K)``."""
+    """Squared error ``(m,)`` of each function ``(n, m)``, mean over the prefixes of the features
+    ``(1, n, K)``.
+    """
     return prefix_errors(z, functions[None], first_mass(z)).mean(-2)[0]
 
 
@@ -137,25 +165,47 @@ def train_and_measure(
     run: RunSettings = RUN,
     vectors: Path | None = None,
 ) -> list[dict[str, Any]]:
-    """Rows of a network trained as `learn_their_way` does and of the oracle's vectors, without the other controls and
-    without a basis at all points; with a ``rule``, on probes whose distribution is learned by it. Its orthonormal
-    vectors at the sample are written to the file ``vectors``."""
-    preset, paper, gpu = settings.preset or "overfit", settings.probes.paper, run.where.type == "cuda"
+    """Rows of a network trained as `learn_their_way` does and of the oracle's vectors, without the
+    other controls and without a basis at all points; with a ``rule``, on probes whose distribution
+    is learned by it. Its orthonormal vectors at the sample are written to the file ``vectors``."""
+    preset, paper, gpu = (
+        settings.preset or "overfit",
+        settings.probes.paper,
+        run.where.type == "cuda",
+    )
     assert paper is not None
     watched = Watched(sample, run)
     vertices, local = watched.vertices, watched.local
     network = networks.build(preset, 3, k, torch.Generator().manual_seed(settings.seed))
-    options: dict[str, Any] = {"precision": "bf16" if gpu else "32", "accelerate": "graph" if gpu else "none"}
-    options |= {"objective": settings.objective(), "optimisation": settings.schedule(preset), "seed": settings.seed}
-    module = ProbesModule(network, paper, rule, **options) if rule else SpectralModule(network, **options)
+    options: dict[str, Any] = {
+        "precision": "bf16" if gpu else "32",
+        "accelerate": "graph" if gpu else "none",
+    }
+    options |= {
+        "objective": settings.objective(),
+        "optimisation": settings.schedule(preset),
+        "seed": settings.seed,
+    }
+    module = (
+        ProbesModule(network, paper, rule, **options)
+        if rule
+        else SpectralModule(network, **options)
+    )
     source = Fresh(
-        watched.frame(vertices, torch.float32), paper, min(settings.size or len(vertices), len(vertices)), settings.seed
+        watched.frame(vertices, torch.float32),
+        paper,
+        min(settings.size or len(vertices), len(vertices)),
+        settings.seed,
     )
     how = replace(watched.run, source={"rule": str(rule), "k": str(k)})
     trainer = train(module, ManifoldData(source, None, module.optimisation.steps), how)
     module.to(run.where).eval()
     # Attention in double precision would take gigabytes on a device that several runs share.
-    q = feedforward(module.network, local) if gpu else feedforward(module.network.double(), local.double())
+    q = (
+        feedforward(module.network, local)
+        if gpu
+        else feedforward(module.network.double(), local.double())
+    )
     rows = measure_bases(sample, local, {"the paper's way": q}, settings.seed)
     learned = module.learned.facts() if isinstance(module, ProbesModule) else None
     rows[0] |= watched.facts(int(trainer.global_step)) | {"rule": rule, "learned": learned}

@@ -1,16 +1,16 @@
 """Cost and quality of learning one manifold; every comparison is made in one run on one machine.
 
-    python -m benchmarks.training [loss] [step] [quality] [shapes] [--data carry] [--device auto] [--steps 600] ...
-    python -m benchmarks.training --prepare MESHES --data carry         # first, where the mesh libraries are
+    python -m benchmarks.training --prepare MESHES --data carry    first, where mesh libraries are
+    python -m benchmarks.training [loss] [step] [quality] [shapes] [--data carry] [--steps 600]
 
-    loss      textbook reconstruction loss, one-Cholesky form, expected loss: value, forward + backward time, memory
-    step      one training step of the paper's network: eager float32; on a GPU eager bf16, CUDA graphs, torch.compile
-    quality   seconds until the loss on held-out resamplings of one shape is within 1 % of the closed form
-    shapes    every shape of the data folder with one recipe: cosines and eigenvalues against the mesh oracle
+    loss      textbook reconstruction loss, one-Cholesky form, expected loss: value, time, memory
+    step      one training step of the paper's network: eager, bf16, CUDA graphs, torch.compile
+    quality   seconds until the loss on held-out resamplings is within 1 % of the closed form
+    shapes    every shape of the data folder with one recipe, against the mesh oracle
 
-`loss` and `step` time a built-in surface. `quality` and `shapes` take the npz files that `--prepare` writes, so that
-the machine with the GPU needs no mesh library, and fail without them. The table is printed last; the JSON goes to $OUT,
-or benchmarks/results.
+`loss` and `step` time a built-in surface. `quality` and `shapes` take the npz files that
+`--prepare` writes, so that the machine with the GPU needs no mesh library, and fail without them.
+The table is printed last; the JSON goes to $OUT, or benchmarks/results.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ import torch
 from benchmarks.direct import surface, textbook_errors
 from benchmarks.record import best_device, clock, facts, peak, turns, write
 from eigenprobe import geometry
-from eigenprobe.host.tables import grouped, markdown, mean_row
 from eigenprobe.probes.covariance import Covariance
 from eigenprobe.probes.objective import expected_errors, first_mass, prefix_errors
 from eigenprobe.smoothers import build_smoother
 from eigenprobe.training import FitSettings, ProbeSettings, RunSettings, fit_network
 from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED, learn_shape
+from eigenprobe_lab.evaluation.reports import grouped, markdown, mean_row
 from eigenprobe_lab.evaluation.samples import Sample, agreement
 from eigenprobe_lab.evaluation.surfaces import levels
+from eigenprobe_lab.factory.averaging import Averaged
 from eigenprobe_lab.paper.published import NINE
 
 SECTIONS = ("loss", "step", "quality", "shapes")
@@ -52,14 +53,21 @@ def measure(call: Callable[[], Any], device: torch.device, repeats: int) -> dict
     held = peak(call, device) / 1024
     row = turns({"call": call}, repeats, device)["call"]
     low, high = (1000 * seconds for seconds in row["range"])
-    return {"best_ms": low, "median_ms": 1000 * row["seconds"], "range_ms": [low, high], "peak_gib": held}
+    return {
+        "best_ms": low,
+        "median_ms": 1000 * row["seconds"],
+        "range_ms": [low, high],
+        "peak_gib": held,
+    }
 
 
 def loss(o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
     points = torch.as_tensor(surface(o.n, o.seed), dtype=torch.float32, device=device)
     smoother = build_smoother(points.double(), "adaptive", dimension=2).to(dtype=torch.float32)
     g = torch.Generator(device).manual_seed(0)
-    probes = smoother.power(2 * torch.rand(len(points), o.m, generator=g, device=device) - 1, o.smoothing)
+    probes = smoother.power(
+        2 * torch.rand(len(points), o.m, generator=g, device=device) - 1, o.smoothing
+    )
     covariance = Covariance(smoother, steps=o.smoothing, variance=1 / 3)
     dense = covariance.dense()
     start = torch.linalg.qr(torch.randn(len(points), o.k, generator=g, device=device)).Q
@@ -81,7 +89,11 @@ def loss(o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
     rows = []
     for kind in ("textbook", "one-Cholesky", "expected, sparse", "expected, dense"):
         try:
-            facts = {"loss": kind, "value": run(kind), **measure(lambda kind=kind: run(kind), device, o.repeats)}
+            facts = {
+                "loss": kind,
+                "value": run(kind),
+                **measure(lambda kind=kind: run(kind), device, o.repeats),
+            }
         except torch.OutOfMemoryError:
             facts = {"loss": kind, "error": "out of memory"}
         rows.append(facts)
@@ -95,7 +107,9 @@ def step(o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
     base = settings(o, held_out=0, reference=False, resamplings=2)
     modes = [("32", "none")]
     if device.type == "cuda":
-        modes += [("bf16", "none"), ("bf16", "graph")] + ([("bf16", "compile")] if o.compile else [])
+        modes += [("bf16", "none"), ("bf16", "graph")] + (
+            [("bf16", "compile")] if o.compile else []
+        )
     rows = []
     for precision, accelerate in modes:
         name = f"{accelerate if accelerate != 'none' else 'eager'}, {precision}"
@@ -117,7 +131,9 @@ def step(o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
 
 
 class Steps(pl.Callback):
-    """Milliseconds per step, as the mean of blocks, so that the clock's own synchronisation does not count."""
+    """Milliseconds per step, as the mean of blocks, so that the clock's own synchronisation does
+    not count.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self.device, self.block, self.marks = device, 2 if device.type == "cpu" else 10, []
@@ -128,7 +144,11 @@ class Steps(pl.Callback):
 
     def median(self) -> float:
         blocks = np.diff(self.marks)
-        return float(1000 * np.median(blocks[len(blocks) // 3 :]) / self.block) if len(blocks) else float("nan")
+        return (
+            float(1000 * np.median(blocks[len(blocks) // 3 :]) / self.block)
+            if len(blocks)
+            else float("nan")
+        )
 
 
 def settings(o: argparse.Namespace, **changes: Any) -> FitSettings:
@@ -151,7 +171,8 @@ def quality(o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]
 
 
 def learn(sample: Sample, o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
-    run = RunSettings(average=o.average, device=str(device), validate_every=o.validate_every)
+    run = RunSettings(device=str(device), validate_every=o.validate_every)
+    run = run.watched(Averaged(o.average)) if o.average else run
     rows, fit, history = learn_shape(sample, o.k, settings(o), run)
     rows[0]["history"] = history
     if device.type == "cuda":
@@ -170,7 +191,13 @@ def shapes(o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
             rows += learn(sample, o, device)
         except Exception as error:
             traceback.print_exc()
-            rows.append({"shape": sample.shape.name, "method": "error", "error": f"{type(error).__name__}: {error}"})
+            rows.append(
+                {
+                    "shape": sample.shape.name,
+                    "method": "error",
+                    "error": f"{type(error).__name__}: {error}",
+                }
+            )
         print(f"  {sample.shape.name} done", flush=True)
     return rows
 
@@ -187,33 +214,67 @@ def load(folder: Path, names: list[str], k: int) -> list[Sample]:
     """The samples of a folder; a measurement without its data fails."""
     files = [folder / f"{name}.npz" for name in names] if names else sorted(folder.glob("*.npz"))
     if not files or not all(path.is_file() for path in files):
-        raise SystemExit(f"benchmarks.training: no samples in {folder}: run it with --prepare MESHES --data {folder}")
+        raise SystemExit(
+            f"benchmarks.training: no samples in {folder}: "
+            f"run it with --prepare MESHES --data {folder}"
+        )
     return [Sample.load(path, k) for path in files]
 
 
 def table(results: dict[str, Any]) -> str:
     timings = [
-        {"what": row.get("loss") or row.get("step"), **{key: row.get(key) for key in (*COSTS, "error")}}
+        {
+            "what": row.get("loss") or row.get("step"),
+            **{key: row.get(key) for key in (*COSTS, "error")},
+        }
         for row in results.get("loss", []) + results.get("step", [])
     ]
     learned = results.get("quality", []) + results.get("shapes", [])
     good = [row for row in learned if "error" not in row]
-    means = [mean_row(rows, method=method, shapes=len(rows)) for (method,), rows in grouped(good, "method").items()]
-    columns = ["method", "shapes", "cosine_10", "cosine_20", "cosine_50", "discrepancy", "gap", *TIMES]
+    means = [
+        mean_row(rows, method=method, shapes=len(rows))
+        for (method,), rows in grouped(good, "method").items()
+    ]
+    columns = [
+        "method",
+        "shapes",
+        "cosine_10",
+        "cosine_20",
+        "cosine_50",
+        "discrepancy",
+        "gap",
+        *TIMES,
+    ]
     failed = [f"{row['shape']}: {row['error']}" for row in learned if "error" in row]
-    parts = [markdown(timings) if timings else "", markdown(means, columns) if means else "", *failed]
+    parts = [
+        markdown(timings) if timings else "",
+        markdown(means, columns) if means else "",
+        *failed,
+    ]
     return "\n\n".join(part for part in parts if part)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(SECTIONS))
     parser.add_argument("--data", type=Path, default=Path("carry"))
-    parser.add_argument("--prepare", type=Path, metavar="MESHES", help="write the npz files of --data and stop")
+    parser.add_argument(
+        "--prepare", type=Path, metavar="MESHES", help="write the npz files of --data and stop"
+    )
     parser.add_argument("--names", nargs="*", default=[])
     parser.add_argument("--device", default=best_device())
     parser.add_argument("--preset", default="overfit")
-    counts = {"n": 4000, "k": 50, "m": 1500, "smoothing": 40, "resamplings": 24, "held_out": 2, "steps": 600}
+    counts = {
+        "n": 4000,
+        "k": 50,
+        "m": 1500,
+        "smoothing": 40,
+        "resamplings": 24,
+        "held_out": 2,
+        "steps": 600,
+    }
     for name, value in (counts | {"validate_every": 25, "seed": 0}).items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
     parser.add_argument("--repeats", type=int, help="of a loss (20; on a processor 1)")

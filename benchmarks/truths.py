@@ -1,16 +1,18 @@
-"""Clouds whose spectrum is known in closed form, clean and damaged: what the estimate of errors is measured on.
+"""Clouds whose spectrum is known in closed form, clean and damaged: what the estimate of errors is
+measured on.
 
-    spectrum (k,) of the manifold    box: pi^2 sum_a (i_a / L_a)^2    flat torus: sum_a i_a^2    sphere: l (l + 1)
-                                     ball: (zero of j_l')^2, 2 l + 1 times    others: `separated`
+    spectrum (k,)    box: pi^2 sum_a (i_a / L_a)^2    flat torus: sum_a i_a^2    sphere: l (l + 1)
+                     ball: (zero of j_l')^2, 2 l + 1 times    others: `separated`
 
-A damage (copies, strays, noise, scan lines, uneven density) changes the sample and not the manifold.
+A damage (copies, strays, noise, scan lines, uneven density) changes the sample and not the
+manifold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
@@ -45,11 +47,15 @@ def box(*sides: float) -> Manifold:
         return np.sort(((np.pi * waves / lengths) ** 2).sum(1))[:k]
 
     def grid(n: int) -> np.ndarray:
-        count = np.maximum(1, np.round(lengths * (n / lengths.prod()) ** (1 / len(lengths)))).astype(int)
+        count = np.maximum(
+            1, np.round(lengths * (n / lengths.prod()) ** (1 / len(lengths)))
+        ).astype(int)
         axes = [(np.arange(m) + 0.5) / m * length for m, length in zip(count, lengths, strict=True)]
         return np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(lengths))
 
-    return Manifold(len(lengths), lambda n, rng: rng.random((n, len(lengths))) * lengths, spectrum, grid)
+    return Manifold(
+        len(lengths), lambda n, rng: rng.random((n, len(lengths))) * lengths, spectrum, grid
+    )
 
 
 def torus(dimension: int) -> Manifold:
@@ -68,7 +74,9 @@ def torus(dimension: int) -> Manifold:
         axes = [np.arange(side) * 2 * np.pi / side] * dimension
         return embed(np.stack(np.meshgrid(*axes), -1).reshape(-1, dimension))
 
-    return Manifold(dimension, lambda n, rng: embed(rng.random((n, dimension)) * 2 * np.pi), spectrum, grid)
+    return Manifold(
+        dimension, lambda n, rng: embed(rng.random((n, dimension)) * 2 * np.pi), spectrum, grid
+    )
 
 
 def _on_sphere(n: int, rng: np.random.Generator) -> np.ndarray:
@@ -84,7 +92,9 @@ def _spiral(n: int) -> np.ndarray:
 
 
 def _sphere_spectrum(k: int) -> np.ndarray:
-    return np.concatenate([[degree * (degree + 1.0)] * (2 * degree + 1) for degree in range(int(k**0.5) + 2)])[:k]
+    return np.concatenate(
+        [[degree * (degree + 1.0)] * (2 * degree + 1) for degree in range(int(k**0.5) + 2)]
+    )[:k]
 
 
 @cache
@@ -97,7 +107,9 @@ def _ball_spectrum(k: int) -> np.ndarray:
     for degree in range(12):
         slope = spherical_jn(degree, steps, derivative=True)
         for i in np.flatnonzero(slope[1:] * slope[:-1] < 0):
-            zero = brentq(lambda t, d=degree: spherical_jn(d, t, derivative=True), steps[i], steps[i + 1])
+            zero = brentq(
+                lambda t, d=degree: spherical_jn(d, t, derivative=True), steps[i], steps[i + 1]
+            )
             found += [zero**2] * (2 * degree + 1)
     return np.sort(found)[:k]
 
@@ -122,16 +134,23 @@ MANIFOLDS: dict[str, Manifold] = {
 
 
 def _helix(turns: float, rise: float) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda t: np.stack([np.cos(2 * np.pi * turns * t), np.sin(2 * np.pi * turns * t), rise * turns * t], 1)
+    return lambda t: np.stack(
+        [np.cos(2 * np.pi * turns * t), np.sin(2 * np.pi * turns * t), rise * turns * t], 1
+    )
 
 
 def _roll(turns: float) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda t: (0.2 + t)[:, None] * np.stack([np.cos(2 * np.pi * turns * t), np.sin(2 * np.pi * turns * t)], 1)
+    return lambda t: (
+        (0.2 + t)[:, None]
+        * np.stack([np.cos(2 * np.pi * turns * t), np.sin(2 * np.pi * turns * t)], 1)
+    )
 
 
 def _knot(t: np.ndarray) -> np.ndarray:
     u = 2 * np.pi * t
-    return np.stack([np.sin(u) + 2 * np.sin(2 * u), np.cos(u) - 2 * np.cos(2 * u), -np.sin(3 * u)], 1)
+    return np.stack(
+        [np.sin(u) + 2 * np.sin(2 * u), np.cos(u) - 2 * np.cos(2 * u), -np.sin(3 * u)], 1
+    )
 
 
 def _tube(t: np.ndarray) -> np.ndarray:
@@ -139,7 +158,9 @@ def _tube(t: np.ndarray) -> np.ndarray:
 
 
 def _three_sphere(k: int) -> np.ndarray:
-    return np.concatenate([[degree * (degree + 2.0)] * (degree + 1) ** 2 for degree in range(6)])[:k]
+    return np.concatenate([[degree * (degree + 2.0)] * (degree + 1) ** 2 for degree in range(6)])[
+        :k
+    ]
 
 
 def _on_three_sphere(n: int, rng: np.random.Generator) -> np.ndarray:
@@ -152,15 +173,25 @@ def _flat(t: np.ndarray) -> np.ndarray:
 
 
 FURTHER: dict[str, Manifold] = {  # of a few sizes and kinds each
-    "long ellipsoid": Manifold(2, *revolution(lambda t: np.sin(np.pi * t), lambda t: 4 * np.cos(np.pi * t))),
-    "flat ellipsoid": Manifold(2, *revolution(lambda t: np.sin(np.pi * t), lambda t: 0.3 * np.cos(np.pi * t))),
+    "long ellipsoid": Manifold(
+        2, *revolution(lambda t: np.sin(np.pi * t), lambda t: 4 * np.cos(np.pi * t))
+    ),
+    "flat ellipsoid": Manifold(
+        2, *revolution(lambda t: np.sin(np.pi * t), lambda t: 0.3 * np.cos(np.pi * t))
+    ),
     "tyre": Manifold(
-        2, *revolution(lambda t: 1 + 0.2 * np.cos(2 * np.pi * t), lambda t: 0.2 * np.sin(2 * np.pi * t), closed=True)
+        2,
+        *revolution(
+            lambda t: 1 + 0.2 * np.cos(2 * np.pi * t),
+            lambda t: 0.2 * np.sin(2 * np.pi * t),
+            closed=True,
+        ),
     ),
     "dumbbell": Manifold(
         2,
         *revolution(
-            lambda t: np.sin(np.pi * t) * (0.1 + 0.9 * np.cos(np.pi * t) ** 2), lambda t: 2 * np.cos(np.pi * t)
+            lambda t: np.sin(np.pi * t) * (0.1 + 0.9 * np.cos(np.pi * t) ** 2),
+            lambda t: 2 * np.cos(np.pi * t),
         ),
     ),
     "disc": Manifold(2, *revolution(lambda t: t, _flat)),
@@ -182,7 +213,9 @@ KNOWN: dict[str, Manifold] = MANIFOLDS | FURTHER
 
 
 def even(manifold: Manifold, n: int, rng: np.random.Generator) -> np.ndarray:
-    """About ``n`` points: the exact grid where there is one, else farthest points of random ones."""
+    """About ``n`` points: the exact grid where there is one, else farthest points of random
+    ones.
+    """
     if manifold.grid is not None:
         return manifold.grid(n)
     x = manifold.draw(EVEN * n, rng)
@@ -191,7 +224,9 @@ def even(manifold: Manifold, n: int, rng: np.random.Generator) -> np.ndarray:
 
 def copies(count: int, distance: float) -> Damage:
     """Every point ``count`` times, each within about ``distance``."""
-    return lambda x, rng: np.concatenate([x + distance * rng.normal(size=x.shape) for _ in range(count)])
+    return lambda x, rng: np.concatenate(
+        [x + distance * rng.normal(size=x.shape) for _ in range(count)]
+    )
 
 
 def strays(count: int) -> Damage:
@@ -226,7 +261,10 @@ def scan_lines(ratio: float) -> Callable[[int], np.ndarray]:
 
     def make(n: int) -> np.ndarray:
         lines = max(2, round(np.sqrt(n / ratio)))
-        across, along = (np.arange(lines) + 0.5) / lines, (np.arange(n // lines) + 0.5) / (n // lines)
+        across, along = (
+            (np.arange(lines) + 0.5) / lines,
+            (np.arange(n // lines) + 0.5) / (n // lines),
+        )
         return np.stack(np.meshgrid(across, along), -1).reshape(-1, 2)
 
     return make
@@ -262,7 +300,11 @@ class Truth:
 
 
 def _clean() -> list[Truth]:
-    sizes = {1: (12, 16, 25, 100, 2000, 20_000), 2: (60, 200, 500, 1500, 4000, 20_000), 3: (200, 1000, 4000, 20_000)}
+    sizes = {
+        1: (12, 16, 25, 100, 2000, 20_000),
+        2: (60, 200, 500, 1500, 4000, 20_000),
+        3: (200, 1000, 4000, 20_000),
+    }
     found = []
     for name, manifold in MANIFOLDS.items():
         for n in sizes.get(manifold.dimension, (1000, 4000)):
@@ -270,7 +312,9 @@ def _clean() -> list[Truth]:
                 if manifold.dimension > 3 and kind == "even":
                     continue
 
-                def make(rng: np.random.Generator, name: str = name, n: int = n, kind: str = kind) -> np.ndarray:
+                def make(
+                    rng: np.random.Generator, name: str = name, n: int = n, kind: str = kind
+                ) -> np.ndarray:
                     own = MANIFOLDS[name]
                     return even(own, n, rng) if kind == "even" else own.draw(n, rng)
 
@@ -279,13 +323,21 @@ def _clean() -> list[Truth]:
 
 
 def _damaged() -> list[Truth]:
-    def of(name: str, n: int, damage: Damage, kind: str = "random") -> Callable[[np.random.Generator], np.ndarray]:
+    def of(
+        name: str, n: int, damage: Damage, kind: str = "random"
+    ) -> Callable[[np.random.Generator], np.ndarray]:
         own = MANIFOLDS[name]
         return lambda rng: damage(even(own, n, rng) if kind == "even" else own.draw(n, rng), rng)
 
     rows: list[tuple[str, str, Callable[[np.random.Generator], np.ndarray]]] = []
     for count, distance in product((2, 3, 5), (1e-12, 1e-6, 1e-4, 1e-3, 1e-2)):
-        rows.append((f"{count} copies within {distance:g}", "sphere", of("sphere", 1000, copies(count, distance))))
+        rows.append(
+            (
+                f"{count} copies within {distance:g}",
+                "sphere",
+                of("sphere", 1000, copies(count, distance)),
+            )
+        )
     rows.append(("exact copies", "sphere", of("sphere", 1000, copies(2, 0.0))))
     rows.append(("exact copies", "ball", of("ball", 1000, copies(2, 0.0))))
     rows.append(("copies within 1e-6", "ball", of("ball", 2000, copies(2, 1e-6))))
@@ -300,17 +352,22 @@ def _damaged() -> list[Truth]:
         rows.append((f"noise {level:g}", "sphere", of("sphere", 2000, noise(level))))
         rows.append((f"jitter {level:g}", "square", of("square", 2000, jitter(level), "even")))
     for ratio in (3.0, 10.0, 30.0):
-        rows.append((f"scan lines {ratio:g}:1", "square", lambda rng, r=ratio: scan_lines(r)(2000)))  # type: ignore[misc]
+        # type: ignore[misc]
+        rows.append((f"scan lines {ratio:g}:1", "square", lambda rng, r=ratio: scan_lines(r)(2000)))
     for ratio in (10.0, 100.0, 1e4):
         for name in ("circle", "sphere", "square", "cube"):
-            make = lambda rng, m=name, r=ratio: uneven(MANIFOLDS[m], r, 3000, rng)  # type: ignore[misc] # noqa: E731
+            make = partial(uneven, MANIFOLDS[name], ratio, 3000)
             rows.append((f"uneven {ratio:g}:1", name, make))
     return [Truth(f"{name}, {what}", make, name) for what, name, make in rows]
 
 
 def _further() -> list[Truth]:
     """Further manifolds, clean and damaged, of 500 and 1500 points."""
-    noisy: Damage = lambda x, rng: x + 0.02 * np.linalg.norm(x - x.mean(0), axis=1).max() * rng.normal(size=x.shape)  # noqa: E731
+
+    def noisy(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        radius = np.linalg.norm(x - x.mean(0), axis=1).max()
+        return x + 0.02 * radius * rng.normal(size=x.shape)
+
     makes: dict[str, Callable[[Manifold, int, np.random.Generator], np.ndarray]] = {
         "even": even,
         "random": lambda manifold, n, rng: manifold.draw(n, rng),
@@ -320,7 +377,11 @@ def _further() -> list[Truth]:
         "copies": lambda manifold, n, rng: copies(2, 1e-5)(manifold.draw(n // 2, rng), rng),
     }
     return [
-        Truth(f"{name}, {kind}, {n}", lambda rng, m=manifold, n=n, make=makes[kind]: make(m, n, rng), name)  # type: ignore[misc]
+        Truth(
+            f"{name}, {kind}, {n}",
+            lambda rng, m=manifold, n=n, make=makes[kind]: make(m, n, rng),
+            name,
+        )  # type: ignore[misc]
         for name, manifold in FURTHER.items()
         for kind, n in (*product(makes, (500,)), ("random", 1500), ("steps", 1500))
     ]
@@ -330,7 +391,8 @@ def _large() -> list[Truth]:
     """A few random clouds of many points: seconds each."""
     sizes = {"circle": 100_000, "square": 100_000, "sphere": 50_000}
     return [
-        Truth(f"{name}, random, {n}", lambda rng, m=name, n=n: MANIFOLDS[m].draw(n, rng), name)  # type: ignore[misc]
+        # type: ignore[misc]
+        Truth(f"{name}, random, {n}", lambda rng, m=name, n=n: MANIFOLDS[m].draw(n, rng), name)
         for name, n in sizes.items()
     ]
 

@@ -1,7 +1,9 @@
-"""mkdocs hook: what stands in a page as a comment is made when the site is built, so it cannot go stale.
+"""What stands in a page as a comment is made when the site is built, so it cannot go stale.
 
-``<!-- help: decompose -->`` becomes that command's help, ``<!-- api: decomposition.decompose -->`` the signature and
-docstring of that object (by mkdocstrings), and formulas ``$...$`` become MathML, which browsers draw by themselves.
+``<!-- help: decompose -->`` becomes that command's help, ``<!-- api: decomposition.decompose -->``
+the signature and docstring of that object (by mkdocstrings), and formulas ``$...$`` become MathML,
+which browsers draw by themselves. This is an extension of Python-Markdown, which every generator of
+sites that builds on it takes; `OwnTypes` is one of griffe.
 """
 
 from __future__ import annotations
@@ -13,17 +15,44 @@ import re
 from typing import Any
 
 import griffe
+from markdown import Extension, Markdown
+from markdown.postprocessors import Postprocessor
+from markdown.preprocessors import Preprocessor
 
 MARK = re.compile(r"<!-- (help|api): (.*?) -->")
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.S)
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    return MARK.sub(lambda match: command_help(match[2]) if match[1] == "help" else describe(match[2]), markdown)
+class Marks(Preprocessor):
+    """Comments of the kinds above."""
+
+    def run(self, lines: list[str]) -> list[str]:
+        return MARK.sub(made, "\n".join(lines)).split("\n")
 
 
-def on_page_content(text: str, **_: Any) -> str:
-    return FORMULA.sub(lambda match: formula(html.unescape(match[3]), display=match[2] == "["), text)
+class Formulas(Postprocessor):
+    """Formulas that `pymdownx.arithmatex` has found."""
+
+    def run(self, text: str) -> str:
+        return FORMULA.sub(
+            lambda match: formula(html.unescape(match[3]), display=match[2] == "["), text
+        )
+
+
+class Made(Extension):
+    """Both of them."""
+
+    def extendMarkdown(self, md: Markdown) -> None:
+        md.preprocessors.register(Marks(md), "marks", 200)
+        md.postprocessors.register(Formulas(md), "formulas", 0)
+
+
+def makeExtension(**options: Any) -> Made:  # the name that Markdown looks for
+    return Made(**options)
+
+
+def made(match: re.Match[str]) -> str:
+    return command_help(match[2]) if match[1] == "help" else describe(match[2])
 
 
 def formula(latex: str, display: bool) -> str:
@@ -65,7 +94,9 @@ class OwnTypes(griffe.Extension):
             return
         thing.docstring.parsed = thing.docstring.parse("numpy", warnings=False)
         for section in thing.docstring.parsed:
-            for each in section.value if section.kind is griffe.DocstringSectionKind.parameters else ():
+            for each in (
+                section.value if section.kind is griffe.DocstringSectionKind.parameters else ()
+            ):
                 if each.name in thing.parameters:
                     own = thing.parameters[each.name]
                     each.annotation, each.value = own.annotation, own.default

@@ -3,9 +3,13 @@ if (location.protocol === "file:") {
   window.Worker = class extends EventTarget {
     constructor(url) {
       super();
-      const frame = document.body.appendChild(Object.assign(document.createElement("iframe"), { hidden: true }));
-      this.inner = frame.contentWindow;
-      this.inner.postMessage = (data) => this.dispatchEvent(new MessageEvent("message", { data }));
+      this.frame = document.body.appendChild(Object.assign(document.createElement("iframe"), { hidden: true }));
+      this.inner = this.frame.contentWindow;
+      this.inner.postMessage = (data) => {
+        const event = new MessageEvent("message", { data });
+        this.onmessage?.(event);
+        this.dispatchEvent(event);
+      };
       this.ready = new Promise((resolve) => {
         const script = Object.assign(this.inner.document.createElement("script"), { src: url, onload: resolve });
         this.inner.document.body.append(script);
@@ -13,6 +17,9 @@ if (location.protocol === "file:") {
     }
     postMessage(data) {
       this.ready.then(() => this.inner.dispatchEvent(new this.inner.MessageEvent("message", { data })));
+    }
+    terminate() {
+      this.frame.remove();
     }
   };
 }

@@ -17,7 +17,9 @@ def main() -> None:
     fitted = emb.fit_transform(X[:half])
     found = KMeans(10, n_init=4, random_state=0).fit_predict(fitted)
     print(f"clusters against digits: NMI {normalized_mutual_info_score(y[:half], found):.3f}")
-    accuracy = KNeighborsClassifier(5).fit(fitted, y[:half]).score(emb.transform(X[half:]), y[half:])
+    accuracy = (
+        KNeighborsClassifier(5).fit(fitted, y[:half]).score(emb.transform(X[half:]), y[half:])
+    )
     print(f"unseen digits, nearest neighbours in the embedding: {accuracy:.3f}")
 
 

@@ -1,4 +1,5 @@
-"""The pictures of docs/gallery.md: every block of Python on that page is run, and the figure it makes is written.
+"""The pictures of docs/gallery.md: every block of Python on that page is run, and the figure it
+makes is written.
 
 python examples/gallery.py [docs/images/gallery]
 """
@@ -20,7 +21,9 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     namespace: dict[str, Any] = {}
     blocks = re.findall(
-        r"^(?:!\[[^\]]*\]\((?P<path>[^)]+)\)\n\n)?```python\n(?P<code>.*?)^```", PAGE.read_text(), re.M | re.S
+        r"^(?:!\[[^\]]*\]\((?P<path>[^)]+)\)\n\n)?```python\n(?P<code>.*?)^```",
+        PAGE.read_text(),
+        re.M | re.S,
     )
     for path, code in blocks:
         exec(compile(code, str(PAGE), "exec"), namespace)
@@ -30,10 +33,10 @@ def main(folder: Path) -> None:
             print(out)
 
 
-def write(figure: Any, path: Path, colours: int = 64) -> None:
-    """Small files: a few hundred pixels across, and few colours."""
+def write(figure: Any, path: Path, colours: int = 128) -> None:
+    """Small files: 1600 pixels across, and few colours."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=min(170, max(110, 900 / figure.get_size_inches()[0])))
+    figure.savefig(buffer, dpi=1600 / figure.get_size_inches()[0])
     image = Image.open(buffer).convert("RGB").quantize(colours, dither=Image.Dither.NONE)
     image.save(path, optimize=True)
 

@@ -11,14 +11,13 @@ from pathlib import Path
 import numpy as np
 
 import eigenprobe as ep
-from eigenprobe.cli.tour import CREATURE
 from eigenprobe.viz import figures
 
 SHOWN = 3
 
 
 def main(path: Path) -> None:
-    shape = ep.geometry.load(CREATURE)
+    shape = ep.datasets.creature()
     points, faces = shape.vertices, shape.faces
     height = (points[:, 1] - points[:, 1].min()) / np.ptp(points[:, 1])
     operators: dict[str, dict[str, object]] = {
@@ -29,11 +28,17 @@ def main(path: Path) -> None:
         "weighted": {"measure": np.exp(4 * height)},
         "scale-invariant": {"metric": "scale-invariant"},
     }
-    bases = {name: ep.decompose(points, k=SHOWN + 1, **chosen) for name, chosen in operators.items()}
-    columns = [basis.vectors[:, 1 : SHOWN + 1].round(4) for basis in bases.values()]  # no nodal lines where it vanishes
+    bases = {
+        name: ep.decompose(points, k=SHOWN + 1, **chosen) for name, chosen in operators.items()
+    }
+    columns = [
+        basis.vectors[:, 1 : SHOWN + 1].round(4) for basis in bases.values()
+    ]  # no nodal lines where it vanishes
     titles = [f"{name} {i}" for name in bases for i in range(2, SHOWN + 2)]
     shown = {"columns": list(range(len(titles))), "titles": titles, "per_row": 2 * SHOWN}
-    figures.eigenfunctions(points, np.concatenate(columns, 1), faces=faces, path=path, size=220, **shown)
+    figures.eigenfunctions(
+        points, np.concatenate(columns, 1), faces=faces, path=path, size=220, **shown
+    )
     print(path)
 
 

@@ -9,12 +9,11 @@ import sys
 from pathlib import Path
 
 import eigenprobe as ep
-from eigenprobe.cli.tour import CREATURE
 from eigenprobe.viz import figures
 
 
 def main(path: Path) -> None:
-    shape = ep.geometry.load(CREATURE)
+    shape = ep.datasets.creature()
     points, faces = shape.vertices, shape.faces
     basis = ep.decompose(points, k=11)
     figures.eigenfunctions(points, basis.vectors, faces=faces, path=path)

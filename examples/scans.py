@@ -1,4 +1,5 @@
-"""A small animal as scanners measure it: an eigenfunction from all points, from the working sample, and of the mesh.
+"""A small animal as scanners measure it: an eigenfunction from all points, from the working sample,
+and of the mesh.
 
 python examples/scans.py [docs/images/scans.png]
 """
@@ -13,16 +14,20 @@ import numpy as np
 from PIL import Image
 
 import eigenprobe as ep
-from eigenprobe.cli.tour import CREATURE
 from eigenprobe.viz import figures
 from eigenprobe_lab.evaluation.scans import METHODS, ScanMeasure
 
 SHOWN = 2  # this vector, counted from 0
-KINDS = {"rings:8": "lines", "misregistered:0.02": "six views", "strays:0.05": "strays", "blobs": "blobs"}
+KINDS = {
+    "rings:8": "lines",
+    "misregistered:0.02": "six views",
+    "strays:0.05": "strays",
+    "blobs": "blobs",
+}
 
 
 def main(path: Path) -> None:
-    shape = ep.geometry.load(CREATURE)
+    shape = ep.datasets.creature()
     mesh = shape.vertices, shape.faces
     exact = ep.geometry.oracle(*mesh, SHOWN + 2)
     clouds, titles, values = [], [], []
@@ -41,7 +46,9 @@ def main(path: Path) -> None:
     buffer = io.BytesIO()
     figures.gallery(clouds, titles, values=values, per_row=6, up="y").savefig(buffer, dpi=110)
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.open(buffer).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
+    Image.open(buffer).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(
+        path, optimize=True
+    )
     print(path)
 
 

@@ -42,14 +42,18 @@ def even(draw: Draw, n: int, rng: np.random.Generator) -> np.ndarray:
     return x[farthest_points(x, n, seed=0)]
 
 
-def uneven(draw: Draw, density: Callable[[np.ndarray], np.ndarray], n: int, rng: np.random.Generator) -> np.ndarray:
+def uneven(
+    draw: Draw, density: Callable[[np.ndarray], np.ndarray], n: int, rng: np.random.Generator
+) -> np.ndarray:
     """Random points kept in proportion to a density between 1 and 10."""
     x = draw(12 * n, rng)
     return x[rng.random(len(x)) * 10 < density(x)][:n]
 
 
 def sphere_spectrum(k: int) -> np.ndarray:
-    return np.concatenate([[degree * (degree + 1.0)] * (2 * degree + 1) for degree in range(20)])[:k]
+    return np.concatenate([[degree * (degree + 1.0)] * (2 * degree + 1) for degree in range(20)])[
+        :k
+    ]
 
 
 def torus_spectrum(k: int) -> np.ndarray:
@@ -75,14 +79,22 @@ def sphere_functions(x: np.ndarray) -> np.ndarray:
     a, b, c = x.T
     return np.stack(
         [np.ones_like(a), a, b, c, a * b, b * c, a * c, a * a - b * b, 3 * c * c - 1]
-        + [a * (5 * c * c - 1), b * (5 * c * c - 1), c * (5 * c * c - 3), c * (a * a - b * b), a * b * c]
+        + [
+            a * (5 * c * c - 1),
+            b * (5 * c * c - 1),
+            c * (5 * c * c - 3),
+            c * (a * a - b * b),
+            a * b * c,
+        ]
         + [a * (a * a - 3 * b * b), b * (3 * a * a - b * b)],
         1,
     )
 
 
 def torus_functions(x: np.ndarray) -> np.ndarray:
-    """The constant, the first and the mixed harmonics of the flat torus in R^4: eigenvalues 0, 1 (4), 2 (4)."""
+    """The constant, the first and the mixed harmonics of the flat torus in R^4: eigenvalues 0, 1
+    (4), 2 (4).
+    """
     cos_u, cos_v, sin_u, sin_v = x.T
     mixed = [cos_u * cos_v, cos_u * sin_v, sin_u * cos_v, sin_u * sin_v]
     return np.stack([np.ones_like(cos_u), cos_u, sin_u, cos_v, sin_v, *mixed], 1)
@@ -91,13 +103,17 @@ def torus_functions(x: np.ndarray) -> np.ndarray:
 def square_functions(x: np.ndarray) -> np.ndarray:
     """Neumann cosines of the unit square with eigenvalues 0, 1, 1, 2, 4, 4, 5, 5 times pi^2."""
     modes = [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (0, 2), (2, 1), (1, 2)]
-    return np.stack([np.cos(i * np.pi * x[:, 0]) * np.cos(j * np.pi * x[:, 1]) for i, j in modes], 1)
+    return np.stack(
+        [np.cos(i * np.pi * x[:, 0]) * np.cos(j * np.pi * x[:, 1]) for i, j in modes], 1
+    )
 
 
 def alignment(vectors: np.ndarray, functions: np.ndarray, mass: np.ndarray) -> float:
     """Mean squared cosine of the principal angles between two spans, in the metric of the mass."""
     root = np.sqrt(mass)[:, None]
-    cosines = np.linalg.svd(np.linalg.qr(vectors * root)[0].T @ np.linalg.qr(functions * root)[0], compute_uv=False)
+    cosines = np.linalg.svd(
+        np.linalg.qr(vectors * root)[0].T @ np.linalg.qr(functions * root)[0], compute_uv=False
+    )
     return float((cosines**2).mean())
 
 

@@ -1,13 +1,21 @@
-"""Fixtures every test may use. Nothing here seeds globally: tests draw from the generators they are given."""
+"""Fixtures every test may use. Nothing here seeds globally: tests draw from the generators they are
+given.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-# Two test workers on two cores: more threads than that only fight each other. Set before torch starts its pool.
+# Two test workers on two cores: more threads than that only fight each other. Set before torch
+# starts its pool.
 if "PYTEST_XDIST_WORKER" in os.environ:
-    for _variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    for _variable in (
+        "OMP_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+    ):
         os.environ.setdefault(_variable, "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -24,7 +32,8 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent
 
 
-# A caller that ignores Ctrl-C (`nohup make test &`) hands that down to us and to the processes that tests interrupt.
+# A caller that ignores Ctrl-C (`nohup make test &`) hands that down to us and to the processes that
+# tests interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -49,14 +58,20 @@ def data_dir() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _private_cache(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Caches of one test run stay in its own folder."""
     monkeypatch.setenv("EIGENPROBE_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
 def _seed(request: pytest.FixtureRequest) -> int:
-    """A seed of the test's own, the same on every run; EIGENPROBE_TEST_SEED=1, 2, ... gives other ones."""
-    return zlib.crc32(f"{request.node.nodeid} {os.environ.get('EIGENPROBE_TEST_SEED', '0')}".encode())
+    """A seed of the test's own, the same on every run; EIGENPROBE_TEST_SEED=1, 2, ... gives other
+    ones.
+    """
+    return zlib.crc32(
+        f"{request.node.nodeid} {os.environ.get('EIGENPROBE_TEST_SEED', '0')}".encode()
+    )
 
 
 @pytest.fixture

@@ -29,7 +29,10 @@ def cube(n: int = 1, side: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
                         corner.insert(axis, end)
                         quad.append(number(*corner))
                     outward = quad if (end == n) ^ (axis == 1) else quad[::-1]
-                    faces += [[outward[0], outward[1], outward[2]], [outward[0], outward[2], outward[3]]]
+                    faces += [
+                        [outward[0], outward[1], outward[2]],
+                        [outward[0], outward[2], outward[3]],
+                    ]
     return np.array(list(vertices), dtype=float) * side / n, np.array(faces)
 
 
@@ -47,7 +50,9 @@ def torus(major: int = 60, minor: int = 24, radius: float = 0.4) -> tuple[np.nda
     vertices = np.stack([ring * np.cos(a), ring * np.sin(a), radius * np.sin(b)], -1).reshape(-1, 3)
     one, two = u * minor + v, ((u + 1) % major) * minor + v
     three, four = ((u + 1) % major) * minor + (v + 1) % minor, u * minor + (v + 1) % minor
-    faces = np.stack([np.stack([one, two, three], -1), np.stack([one, three, four], -1)]).reshape(-1, 3)
+    faces = np.stack([np.stack([one, two, three], -1), np.stack([one, three, four], -1)]).reshape(
+        -1, 3
+    )
     return vertices, faces
 
 

@@ -12,17 +12,25 @@ from benchmarks.meshing import creature
 
 
 def stock(folder: Path) -> None:
-    """``folder/work`` is where commands run; ``folder/shared/data`` stands for the real data beside a checkout."""
+    """``folder/work`` is where commands run; ``folder/shared/data`` stands for the real data beside
+    a checkout.
+    """
     work = folder / "work"
     rng = np.random.default_rng(0)
     vertices, faces = creature(16)
     stretched = vertices * [1.0, 1.3, 0.9]
-    for path in (work / "bunny.obj", work / "solid.off", work / "scan.ply", work / "meshes" / "a.obj"):
+    for path in (
+        work / "bunny.obj",
+        work / "solid.off",
+        work / "scan.ply",
+        work / "meshes" / "a.obj",
+    ):
         write_mesh(path, vertices, faces)
     write_mesh(work / "meshes" / "b.obj", stretched, faces)
     write_mesh(folder / "shared" / "data" / "mpz14" / "armadillo.obj", vertices, faces)
     write_mesh(folder / "shared" / "data" / "mpz14" / "lion.obj", stretched, faces)
     np.savetxt(work / "cloud.xyz", vertices[::2])
+    write_scan(work / "scan.ptx", vertices)
     write_tables(work, rng)
     write_photos(work / "photos", rng)
     root = Path(__file__).resolve().parent.parent
@@ -38,7 +46,17 @@ def write_mesh(path: Path, vertices: np.ndarray, faces: np.ndarray) -> None:
     save(Shape(vertices, faces), path)
 
 
-def clusters(rng: np.random.Generator, rows: int = 240, columns: int = 16) -> tuple[np.ndarray, np.ndarray]:
+def write_scan(path: Path, points: np.ndarray) -> None:
+    """One column of pixels in the scanner's own frame; the last has no return."""
+    frames = [*np.eye(4, 3), *np.eye(4)]
+    pixels = [*np.column_stack([points, np.full(len(points), 0.5)]), np.zeros(4)]
+    lines = (" ".join(f"{value:.9g}" for value in row) for row in [*frames, *pixels])
+    path.write_text("\n".join(["1", str(len(pixels)), *lines]) + "\n")
+
+
+def clusters(
+    rng: np.random.Generator, rows: int = 240, columns: int = 16
+) -> tuple[np.ndarray, np.ndarray]:
     """Four Gaussian clusters that overlap, and their labels."""
     labels = rng.integers(4, size=rows)
     centres = 1.2 * rng.normal(size=(4, columns))
@@ -56,7 +74,10 @@ def write_tables(work: Path, rng: np.random.Generator) -> None:
     np.savez(work / "train.npz", features=features[:160])
     np.save(work / "test.npy", features[160:])
     header = ",".join([*(f"f{i}" for i in range(features.shape[1])), "celltype"])
-    rows = [",".join([*(f"{value:.4f}" for value in row), f"type{label}"]) for row, label in zip(features, labels)]
+    rows = [
+        ",".join([*(f"{value:.4f}" for value in row), f"type{label}"])
+        for row, label in zip(features, labels)
+    ]
     (work / "cells.csv").write_text("\n".join([header, *rows]) + "\n")
 
 
@@ -74,7 +95,13 @@ def write_vision_model(folder: Path) -> None:
     import torch
     from transformers import Dinov2Config, Dinov2Model
 
-    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
+    sizes = {
+        "hidden_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "image_size": 28,
+        "patch_size": 14,
+    }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         Dinov2Model(Dinov2Config(**sizes)).save_pretrained(folder)
@@ -110,8 +137,10 @@ def without_network(monkeypatch: Any) -> list[Upload]:
 
 # changes that make a recipe end in seconds
 TINY_PRETRAIN = (
-    "steps=2 network.width=48 network.layers=1 network.heads=2 network.feedforward=32 network.shape=16 "
-    "network.outputs=8 shapes.tokens=600 shapes.typical=200 shapes.sizes=[200,300] shapes.chunk=4 shapes.chunks=1 "
+    "steps=2 network.width=48 network.layers=1 network.heads=2 network.feedforward=32 "
+    "network.shape=16 "
+    "network.outputs=8 shapes.tokens=600 shapes.typical=200 shapes.sizes=[200,300] "
+    "shapes.chunk=4 shapes.chunks=1 "
     "shapes.renew=1 validate_every=0"
 )
 TINY_IMAGES = "steps=2 width=16 heads=2 sample=100 probes=8 accumulate=1 neighbours=8"

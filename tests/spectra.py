@@ -1,4 +1,6 @@
-"""Spectra known in closed form: Neumann eigenvalues of solids, repeated by multiplicity, ascending."""
+"""Spectra known in closed form: Neumann eigenvalues of solids, repeated by multiplicity,
+ascending.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,8 @@ def ball_neumann(k: int) -> np.ndarray:
     for degree in range(14):
         slope = spherical_jn(degree, grid, derivative=True)
         for i in np.flatnonzero(slope[:-1] * slope[1:] < 0):
-            root = brentq(lambda x, d=degree: spherical_jn(d, x, derivative=True), grid[i], grid[i + 1])
+            root = brentq(
+                lambda x, d=degree: spherical_jn(d, x, derivative=True), grid[i], grid[i + 1]
+            )
             found.append((root**2, 2 * degree + 1))
     return np.concatenate([[value] * times for value, times in sorted(found)])[:k]

@@ -1,4 +1,6 @@
-"""The defaults against spectra known in closed form, and against robust_laplacian on the same points."""
+"""The defaults against spectra known in closed form, and against robust_laplacian on the same
+points.
+"""
 
 from __future__ import annotations
 
@@ -48,18 +50,38 @@ CASES: dict[str, Case] = {
     "torus, grid": (lambda r: c.flat_torus(c.grid(63) * 2 * np.pi), c.torus_spectrum, 0.02),
     "torus, farthest points": (lambda r: c.even(_torus, N, r), c.torus_spectrum, 0.02),
     "torus, random": (lambda r: _torus(N, r), c.torus_spectrum, 0.03),
-    "torus, uneven": (lambda r: c.uneven(_torus, lambda x: 1 + 4.5 * (x[:, 0] + 1), N, r), c.torus_spectrum, 0.04),
+    "torus, uneven": (
+        lambda r: c.uneven(_torus, lambda x: 1 + 4.5 * (x[:, 0] + 1), N, r),
+        c.torus_spectrum,
+        0.04,
+    ),
     "square, grid": (lambda r: c.grid(63), c.square_spectrum, 0.02),
-    "square, vertices of a grid": (lambda r: (c.grid(63) - 1 / 126) * 63 / 62, c.square_spectrum, 0.02),
+    "square, vertices of a grid": (
+        lambda r: (c.grid(63) - 1 / 126) * 63 / 62,
+        c.square_spectrum,
+        0.02,
+    ),
     "square, farthest points": (lambda r: c.even(_plane, N, r), c.square_spectrum, 0.02),
     "square, random": (lambda r: _plane(N, r), c.square_spectrum, 0.03),
-    "square, uneven": (lambda r: c.uneven(_plane, lambda x: 1 + 9 * x[:, 0], N, r), c.square_spectrum, 0.04),
+    "square, uneven": (
+        lambda r: c.uneven(_plane, lambda x: 1 + 9 * x[:, 0], N, r),
+        c.square_spectrum,
+        0.04,
+    ),
     "circle, grid": (lambda r: _ring(N), c.circle_spectrum, 0.001),
     "circle, random": (lambda r: _circle(N, r), c.circle_spectrum, 0.01),
-    "circle, uneven": (lambda r: c.uneven(_circle, lambda x: 1 + 4.5 * (x[:, 0] + 1), N, r), c.circle_spectrum, 0.01),
+    "circle, uneven": (
+        lambda r: c.uneven(_circle, lambda x: 1 + 4.5 * (x[:, 0] + 1), N, r),
+        c.circle_spectrum,
+        0.01,
+    ),
     "interval, grid": (lambda r: np.linspace(0, 1, N)[:, None], c.interval_spectrum, 0.001),
     "interval, random": (lambda r: _line(N, r), c.interval_spectrum, 0.01),
-    "interval, uneven": (lambda r: c.uneven(_line, lambda x: 1 + 9 * x[:, 0], N, r), c.interval_spectrum, 0.02),
+    "interval, uneven": (
+        lambda r: c.uneven(_line, lambda x: 1 + 9 * x[:, 0], N, r),
+        c.interval_spectrum,
+        0.02,
+    ),
 }
 FUNCTIONS = {"sphere": c.sphere_functions, "torus": c.torus_functions, "square": c.square_functions}
 
@@ -100,7 +122,14 @@ def test_mass_measures_area_on_uneven_clouds(name: str, rng: np.random.Generator
 
 
 @pytest.mark.parametrize(
-    "name", ["sphere, farthest points", "sphere, random", "sphere, uneven", "donut, random", "donut, uneven"]
+    "name",
+    [
+        "sphere, farthest points",
+        "sphere, random",
+        "sphere, uneven",
+        "donut, random",
+        "donut, uneven",
+    ],
 )
 def test_no_worse_than_robust_laplacian(name: str, rng: np.random.Generator) -> None:
     robust_laplacian = pytest.importorskip("robust_laplacian")
@@ -117,7 +146,9 @@ def test_no_worse_than_robust_laplacian(name: str, rng: np.random.Generator) -> 
 
 
 def _donut(n: int, rng: np.random.Generator, uneven: bool) -> tuple[np.ndarray, np.ndarray]:
-    """A torus of revolution in R^3; its reference spectrum from a fine grid of its one-dimensional problems."""
+    """A torus of revolution in R^3; its reference spectrum from a fine grid of its one-dimensional
+    problems.
+    """
     big, small = 1.0, 0.4
     angles = rng.random((30 * n, 2)) * 2 * np.pi
     radius = big + small * np.cos(angles[:, 1])

@@ -7,7 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from eigenprobe.errors import EXTRAS, EigenprobeWarning, InputError, extra, held_warnings, missing_extra, warn
+from eigenprobe.errors import (
+    EXTRAS,
+    EigenprobeWarning,
+    InputError,
+    extra,
+    held_warnings,
+    missing_extra,
+    warn,
+)
 
 
 def test_a_message_is_one_line_of_limited_length() -> None:
@@ -32,11 +40,17 @@ def test_a_missing_package_names_its_extra() -> None:
 
 
 def test_warnings_are_held_for_one_thread_alone() -> None:
-    """What a solver says whose answer is replaced is dropped, and other threads go on to warn meanwhile."""
+    """What a solver says whose answer is replaced is dropped, and other threads go on to warn
+    meanwhile.
+    """
     with pytest.warns(EigenprobeWarning) as shown, held_warnings() as said:
         warn("held")
         with ThreadPoolExecutor(1) as pool:
             pool.submit(warn, "shown").result()
         with held_warnings() as inner:
             warn("inner")
-    assert said == ["held"] and inner == ["inner"] and [str(each.message) for each in shown] == ["shown"]
+    assert (
+        said == ["held"]
+        and inner == ["inner"]
+        and [str(each.message) for each in shown] == ["shown"]
+    )

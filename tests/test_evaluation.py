@@ -16,7 +16,7 @@ from tests.meshes import blob
 
 @pytest.fixture(scope="module")
 def reference() -> Basis:
-    return oracle(*blob(8), 20, cache=False)
+    return oracle(*blob(8), 20)
 
 
 def changed(basis: Basis, rotation: np.ndarray, eigenvalues: np.ndarray | None = None) -> Basis:
@@ -54,7 +54,8 @@ def test_a_rotation_costs_both_cosines_but_no_subspace(reference) -> None:
     assert alignment.matched(20) < 0.99
     assert alignment.subspace(20) == pytest.approx(1)
     assert alignment.subspace(8) == pytest.approx(1)
-    # Half of one of seven directions is lost; at plain inner products only nearly so (the mesh is not quite even).
+    # Half of one of seven directions is lost; at plain inner products only nearly so (the mesh is
+    # not quite even).
     assert alignment.subspace(7) == pytest.approx(6.5 / 7, abs=0.02)
 
 
@@ -80,7 +81,9 @@ def test_an_oracle_on_all_vertices_and_a_basis_on_some(reference, rng) -> None:
     indices = rng.permutation(reference.n)[:100]
     some = Basis(reference.normalized[indices], reference.mass[indices], reference.eigenvalues)
     assert compare(some, reference, indices=indices).cosine() == pytest.approx(1)
-    assert compare(some.torch(), reference, indices=torch.from_numpy(indices)).cosine() == pytest.approx(1)
+    assert compare(
+        some.torch(), reference, indices=torch.from_numpy(indices)
+    ).cosine() == pytest.approx(1)
     with pytest.raises(InputError, match=r"same points, got 100 and \d+ rows"):
         compare(some, reference)
 

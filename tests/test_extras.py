@@ -1,4 +1,6 @@
-"""The base install does what the README's first example does; any other missing package is one line to type."""
+"""The base install does what the README's first example does; any other missing package is one line
+to type.
+"""
 
 from __future__ import annotations
 
@@ -48,18 +50,20 @@ for call in (network, estimator, lambda: ep.training):
         raise AssertionError("no error")
 ep.decompose(x, k=5)
 """
-# Four threads that come to training by different modules of it, all at the same time, in a fresh process.
+# Four threads that come to training by different modules, all at the same time, in a fresh process.
 THREADS = """
 import importlib, sys, threading
 import eigenprobe as ep
-barrier, failed = threading.Barrier(4), []
+training = "eigenprobe.training"
+names = (training, training + ".fit", training + ".runs", "eigenprobe_lab.factory.recipes")
+barrier, failed = threading.Barrier(len(names)), []
 def load(name):
     barrier.wait()
     try:
-        getattr(importlib.import_module("eigenprobe.training" + name), "RunSettings")
+        getattr(importlib.import_module(name), "RunSettings")
     except Exception as error:
         failed.append(repr(error))
-threads = [threading.Thread(target=load, args=(name,)) for name in ("", ".fit", ".runs", ".recipes")]
+threads = [threading.Thread(target=load, args=(name,)) for name in names]
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
 assert not failed, failed
@@ -70,20 +74,32 @@ def test_the_first_example_needs_no_extra(tmp_path: Path) -> None:
     ep.geometry.save(ep.geometry.Shape(*blob(8)), tmp_path / "bunny.obj")
     np.savetxt(tmp_path / "cloud.xyz", fibonacci_sphere(200))
     needs = {"igl": "geometry", "lightning": "train", "huggingface_hub": "hub"}
-    lines = [f"eigenprobe: this needs {name}: pip install 'eigenprobe[{of}]'\n" for name, of in needs.items()]
+    lines = [
+        f"eigenprobe: this needs {name}: pip install 'eigenprobe[{of}]'\n"
+        for name, of in needs.items()
+    ]
     assert python(BASE, tmp_path) == "".join(lines)
 
 
 def python(program: str, folder: Path) -> str:
     """What a fresh process says on stderr while it runs the program."""
-    environment = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PATH": "", "HOME": str(folder), "OMP_NUM_THREADS": "1"}
+    environment = {
+        "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+        "PATH": "",
+        "HOME": str(folder),
+        "OMP_NUM_THREADS": "1",
+    }
     words = [sys.executable, "-c", program]
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stderr
 
 
-def test_training_without_lightning_is_one_line_and_decompose_never_imports_it(tmp_path: Path) -> None:
+def test_training_without_lightning_is_one_line_and_decompose_never_imports_it(
+    tmp_path: Path,
+) -> None:
     assert python(TRAINING, tmp_path) == ""
 
 
@@ -95,13 +111,19 @@ def test_every_extra_exists_and_none_is_needed_by_the_base() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert set(EXTRAS.values()) <= set(project["optional-dependencies"])
     base = " ".join(project["dependencies"])
-    assert "trimesh" in base and "pandas" in base and not [name for name in EXTRAS if f" {name}>" in f" {base}"]
+    assert (
+        "trimesh" in base
+        and "pandas" in base
+        and not [name for name in EXTRAS if f" {name}>" in f" {base}"]
+    )
 
 
 def test_a_missing_extra_is_one_line_in_python_too(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("igl", "torch_geometric", "pynndescent"):
         monkeypatch.setitem(sys.modules, name, None)
-        with pytest.raises(InputError, match=rf"^this needs {name}: pip install 'eigenprobe\[{EXTRAS[name]}\]'$"):
+        with pytest.raises(
+            InputError, match=rf"^this needs {name}: pip install 'eigenprobe\[{EXTRAS[name]}\]'$"
+        ):
             extra(name)
     for loaded in ("eigenprobe.interop.pyg", "torch_geometric.transforms"):
         monkeypatch.delitem(sys.modules, loaded, raising=False)

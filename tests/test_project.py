@@ -15,7 +15,9 @@ import eigenprobe
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-PINS = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
+PINS = dict(
+    line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line
+)
 
 
 def _normal(name: str) -> str:
@@ -24,14 +26,18 @@ def _normal(name: str) -> str:
 
 def test_torchvision_is_not_needed() -> None:
     if importlib.util.find_spec("torchvision") is not None:
-        pytest.skip("torchvision is installed here: whether everything works without it cannot be seen")
+        pytest.skip(
+            "torchvision is installed here: whether everything works without it cannot be seen"
+        )
     assert "torchvision" not in PINS
 
 
 def test_every_requirement_is_pinned() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
-    names = {_normal(re.match(r"[\w.-]+", line)[0]) for group in groups for line in group} - {"eigenprobe"}
+    names = {_normal(re.match(r"[\w.-]+", line)[0]) for group in groups for line in group} - {
+        "eigenprobe"
+    }
     assert names <= {_normal(name) for name in PINS}
 
 
@@ -51,7 +57,9 @@ def test_the_public_list_resolves() -> None:
 
 def _loaded(statement: str) -> set[str]:
     code = f"{statement}\nimport sys\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT / "src")
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT / "src"
+    )
     return set(done.stdout.split())
 
 
@@ -61,23 +69,30 @@ def _modules_after(statement: str) -> set[str]:
 
 def test_imports_are_lazy() -> None:
     assert not {"torch", "scipy", "numpy"} & _modules_after("import eigenprobe")
-    # Core, networks, training and procedural shapes run on machines that have torch, Lightning and scikit-learn only.
-    heavy = {"trimesh", "igl", "plotly", "umap", "openTSNE", "transformers", "jsonargparse"}
+    # Core, networks, training and procedural shapes run on machines that have torch, Lightning and
+    # scikit-learn only.
+    heavy = {"trimesh", "igl", "plotly", "umap", "openTSNE", "transformers", "cyclopts"}
     core = "import eigenprobe as ep; ep.decompose, ep.Basis, ep.Probes"
     assert not {"lightning", "sklearn", "matplotlib", *heavy} & _modules_after(core)
-    assert not {"matplotlib", *heavy} & _modules_after("import eigenprobe_lab.shapes, eigenprobe.networks")
+    assert not {"matplotlib", *heavy} & _modules_after(
+        "import eigenprobe_lab.shapes, eigenprobe.networks"
+    )
 
 
 def test_shipped_weights_do_not_load_the_compiler_of_torch() -> None:
     """It takes more than a second: several times the first decomposition itself."""
     code = "import eigenprobe as ep; from eigenprobe.shortcuts.cuts import shipped"
-    assert "torch._dynamo" not in _loaded(f"{code}; shipped(); ep.SpectralModel.from_pretrained('surface')")
+    assert "torch._dynamo" not in _loaded(
+        f"{code}; shipped(); ep.SpectralModel.from_pretrained('surface')"
+    )
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
 def test_house_style(path: Path) -> None:
     text = path.read_text()
     assert path.stem not in {"utils", "util", "helpers", "helper", "misc", "common"}
-    assert path.stem == "errors" or "warnings.warn(" not in text, "errors.warn finds the caller's line"
+    assert path.stem == "errors" or "warnings.warn(" not in text, (
+        "errors.warn finds the caller's line"
+    )
     if text.strip() and path.name != "__main__.py":
         assert text.lstrip().startswith(('"""', 'r"""')), "a module opens with what it computes"

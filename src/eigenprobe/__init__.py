@@ -1,12 +1,15 @@
-"""Spectral decompositions of any point cloud: basis vectors, eigenvalues and mass, from random smooth probes.
+"""Spectral decompositions of any point cloud: basis vectors, eigenvalues and mass, from random
+smooth probes.
 
 >>> import numpy as np, eigenprobe as ep
->>> circle = np.stack([np.cos(t := np.linspace(0, 2 * np.pi, 400, endpoint=False)), np.sin(t)], axis=1)
+>>> t = np.arange(400) * np.pi / 200
+>>> circle = np.stack([np.cos(t), np.sin(t)], axis=1)
 >>> basis = ep.decompose(circle, k=5)
 >>> basis.eigenvalues.round(1) + 0.0
 array([0., 1., 1., 4., 4.])
 
-Everything public is listed in ``__all__`` and loaded on first use, so ``import eigenprobe`` costs next to nothing.
+Everything public is listed in ``__all__`` and loaded on first use, so ``import eigenprobe`` costs
+next to nothing.
 """
 
 import importlib
@@ -26,14 +29,50 @@ _NAMES = {
     "SpectralModel": "pretrained.model",
     **dict.fromkeys(("Eigenmaps", "OptimalApproximationEigenmaps"), "estimators"),
 }
-_MODULES = ("apps", "evaluation", "geometry", "interop", "networks", "operators", "training", "viz")
+_MODULES = (
+    "apps",
+    "datasets",
+    "evaluation",
+    "geometry",
+    "interop",
+    "networks",
+    "operators",
+    "training",
+    "viz",
+)
 
-__all__ = ["Basis", "Eigenmaps", "EigenprobeWarning", "Graph", "InputError", "OptimalApproximationEigenmaps"]
-__all__ += ["Probes", "Smoother", "SpectralModel", "__version__", "apps", "build_graph", "build_smoother"]
-__all__ += ["decompose", "evaluation", "geometry", "interop", "laplacian", "networks", "operators", "training", "viz"]
+__all__ = [
+    "Basis",
+    "Eigenmaps",
+    "EigenprobeWarning",
+    "Graph",
+    "InputError",
+    "OptimalApproximationEigenmaps",
+]
+__all__ += [
+    "Probes",
+    "Smoother",
+    "SpectralModel",
+    "__version__",
+    "apps",
+    "build_graph",
+    "build_smoother",
+]
+__all__ += [
+    "datasets",
+    "decompose",
+    "evaluation",
+    "geometry",
+    "interop",
+    "laplacian",
+    "networks",
+    "operators",
+    "training",
+    "viz",
+]
 
 if TYPE_CHECKING:
-    from . import apps, evaluation, geometry, interop, networks, operators, training, viz
+    from . import apps, datasets, evaluation, geometry, interop, networks, operators, training, viz
     from .basis import Basis
     from .decomposition import decompose
     from .errors import EigenprobeWarning, InputError

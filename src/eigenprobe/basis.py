@@ -3,8 +3,9 @@
     Q (n, K)   normalised basis, Euclidean-orthonormal, q_1 > 0;   mass M = diag(q_1^2), sums to 1
     V (n, K)   unnormalised basis, V = M^{-1/2} Q, v_1 = 1, V^T M V = I
 
-Numpy arrays and torch tensors share the operators used here, so a `Basis` holds whichever its maker gave it. Pictures
-are made by `viz` and files for other programs by `geometry`, imported when one is asked for.
+Numpy arrays and torch tensors share the operators used here, so a `Basis` holds whichever its maker
+gave it. Pictures are made by `viz` and files for other programs by `geometry`, imported when one is
+asked for.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -35,12 +37,18 @@ if TYPE_CHECKING:
     from .smoothers.prepared import OperatorSource, Prepared
 
 FORMAT = "eigenprobe.basis/1"
+# The arrays of a file, those that convert with the basis first.
+STORED = ("normalized", "mass", "eigenvalues", "points", "lifted", "faces", "rows", "short_cuts")
 E = TypeVar("E", bound=Any)
+A = TypeVar("A", bound=Any)  # NDArray[Any] or Tensor: the arrays of a basis
+Numpy = NDArray[Any]
 EXTENSIONS: dict[str, Any] = {}  # kind in a file -> class
 
 
 class Extension(Protocol):
-    """Values of the fitted vectors ``V`` at new points; row ``i`` of the result depends on row ``i`` alone."""
+    """Values of the fitted vectors ``V`` at new points; row ``i`` of the result depends on row
+    ``i`` alone.
+    """
 
     @property
     def kind(self) -> str: ...
@@ -59,22 +67,24 @@ def extension(found: E) -> E:
 
 
 @dataclass(frozen=True)
-class SpectralOperator:
-    """The implicit operator ``left diag(values) right^T``, applied without ever forming the n x n matrix."""
+class SpectralOperator(Generic[A]):
+    """The implicit operator ``left diag(values) right^T``, applied without ever forming the n x n
+    matrix.
+    """
 
-    left: Array  # (n, K)
-    values: Array  # (K,)
-    right: Array  # (n, K)
+    left: A  # (n, K)
+    values: A  # (K,)
+    right: A  # (n, K)
 
     @property
     def shape(self) -> tuple[int, int]:
         return (self.left.shape[0], self.left.shape[0])
 
-    def __matmul__(self, f: Array) -> Array:
+    def __matmul__(self, f: A) -> A:
         c = self.right.T @ f
         return self.left @ (self.values * c if c.ndim == 1 else self.values[:, None] * c)
 
-    def to_dense(self) -> Array:
+    def to_dense(self) -> A:
         """The n x n matrix itself: for small n and for tests."""
         return (self.left * self.values) @ self.right.T
 
@@ -86,51 +96,90 @@ class SpectralOperator:
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """A basis's estimate of its own error: nine of ten true errors lie within twice ``eigenvalues``."""
+    """A basis's estimate of its own error: nine of ten true errors lie within twice
+    ``eigenvalues``.
+    """
 
-    eigenvalues: Array  # (K,) relative errors
-    vectors: Array  # (K,) reproducible share in [0, 1]
+    eigenvalues: Numpy  # (K,) relative errors
+    vectors: Numpy  # (K,) reproducible share in [0, 1]
 
     def __repr__(self) -> str:
         first = slice(1, 11)
         error, share = (
-            float(np.mean(each[first] if len(each) > 1 else each)) for each in (self.eigenvalues, self.vectors)
+            float(np.mean(each[first] if len(each) > 1 else each))
+            for each in (self.eigenvalues, self.vectors)
         )
         count = min(10, max(1, len(self.eigenvalues) - 1))  # without the constant
-        return f"eigenvalues within about {100 * error:.2g} %, vectors {share:.2f} reproducible (first {count})"
+        return (
+            f"eigenvalues within about {100 * error:.2g} %, "
+            f"vectors {share:.2f} reproducible (first {count})"
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class Basis:
-    """A spectral decomposition. Columns ascend in eigenvalue; signs are canonical; ``mass`` sums to 1.
+class Basis(Generic[A]):
+    """A spectral decomposition, of numpy arrays or of torch tensors, as the points came.
 
-    The helpers apply the mass, so that ``basis.reconstruct(basis.project(f))`` is the M-orthogonal projection. A basis
-    equals itself only: two decompositions are compared by ``evaluation.compare``.
+    The methods apply the mass, so that ``basis.reconstruct(basis.project(f))`` is the M-orthogonal
+    projection. A basis equals itself only: two decompositions are compared by
+    ``evaluation.compare``.
+
+    Attributes
+    ----------
+    vectors
+        Eigenvectors ``V (n, K)``: the first is constant, ``V^T M V = I``; signs are canonical.
+    eigenvalues
+        ``(K,)``, ascending, in the units of the points: one over a length squared.
+    mass
+        ``(n,)``, sums to 1.
+    normalized
+        ``Q = M^1/2 V (n, K)``, with orthonormal columns.
+    info
+        What is known about how it was made: method, dimension, components, seconds, ...
+
+    Examples
+    --------
+    >>> import eigenprobe as ep
+    >>> angle = np.linspace(0, 2 * np.pi, 400, endpoint=False)
+    >>> basis = ep.decompose(np.stack([np.cos(angle), np.sin(angle)], 1), k=5)
+    >>> basis.eigenvalues.round(2).tolist()
+    [0.0, 1.0, 1.0, 4.0, 4.0]
+    >>> np.abs(basis.project(3 * basis.vectors[:, 2])).round(6).tolist()
+    [0.0, 0.0, 3.0, 0.0, 0.0]
     """
 
-    normalized: Array  # Q (n, K)
-    mass: Array  # (n,)
-    eigenvalues: Array  # (K,)
-    points: Array | None = None  # (n, d)
+    normalized: A  # Q (n, K)
+    mass: A  # (n,)
+    eigenvalues: A  # (K,)
+    points: A | None = None  # (n, d)
     info: Facts = field(default_factory=dict)
     extension: Extension | None = None
-    faces: Array | None = None  # (f, 3) of the mesh whose vertices the points are: for pictures only
-    rows: Array | None = None  # (n,) the points of the source that these are, where some were chosen
+    # (f, 3) of the mesh whose vertices the points are: for pictures only
+    faces: Numpy | None = None
+    # (n,) the points of the source that these are, where some were chosen
+    rows: Numpy | None = None
     short_cuts: Array | None = None  # (c, 2) pairs of points whose edge was cut from the graph
-    lifted: Array | None = None  # (n, K) the vectors, where some points have no mass to divide by
-    source: OperatorSource | None = field(default=None, repr=False)  # of `graph` and `smoother`: not in the file
+    lifted: A | None = None  # (n, K) the vectors, where some points have no mass to divide by
+    # of `graph` and `smoother`: not in the file
+    source: OperatorSource | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         shapes = [_shape(each) for each in (self.normalized, self.mass, self.eigenvalues)]
         if None in shapes or len(self.normalized.shape) != 2:
-            raise InputError(f"expected arrays: a basis (n, K), mass (n,) and eigenvalues (K,), got shapes {shapes}")
+            raise InputError(
+                f"expected a basis (n, K), mass (n,) and eigenvalues (K,), got shapes {shapes}"
+            )
         n, k = self.normalized.shape
         if tuple(self.mass.shape) != (n,) or tuple(self.eigenvalues.shape) != (k,):
             got = f"{tuple(self.mass.shape)} and {tuple(self.eigenvalues.shape)}"
-            raise InputError(f"expected mass ({n},) and eigenvalues ({k},) for a basis ({n}, {k}), got {got}")
+            raise InputError(
+                f"expected mass ({n},) and eigenvalues ({k},) for a basis ({n}, {k}), got {got}"
+            )
 
     def __repr__(self) -> str:
-        facts = ", ".join(f"{key}={value!r}" for key, value in self.info.items() if key in ("method", "dimension"))
+        facts = ", ".join(
+            f"{key}={value!r}" for key, value in self.info.items() if key in ("method", "dimension")
+        )
         if "uncertainty" in self.__dict__:
             facts += f", {self.uncertainty!r}"
         return f"Basis(n={self.n}, k={self.k}{', ' + facts if facts else ''})"
@@ -144,133 +193,206 @@ class Basis:
         return int(self.normalized.shape[1])
 
     @property
-    def vectors(self) -> Array:
+    def vectors(self) -> A:
         """The eigenvectors ``V = M^{-1/2} Q`` (n, K): ``v_1`` is constant, ``V^T M V = I``."""
         return self.normalized / (self.mass**0.5)[:, None] if self.lifted is None else self.lifted
 
     @property
     def graph(self) -> Graph:
-        """The graph that made this basis: its distinct points, in their order and units, and who is next to whom.
+        """The graph that made this basis: its distinct points, in their order and units, and who is
+        next to whom.
 
-        Short-cuts are not in it. Built again from the points, by the settings in the file, after `load`.
+        Short-cuts are not in it. Built again from the points, by the settings in the file, after
+        `load`.
         """
         graph = self.prepared().graph
         return graph.numpy() if isinstance(self.normalized, np.ndarray) else graph
 
     @property
     def smoother(self) -> Smoother:
-        """The smoother ``A`` that made this basis, on the rows of `graph`: ``A q = (1 - lambda step_time) q``."""
+        """The smoother ``A`` that made this basis, on the rows of `graph`: ``A q = (1 - lambda
+        step_time) q``.
+        """
         return self.prepared().smoother_as_given
 
     def prepared(self) -> Prepared:
-        """The cloud as the smoother sees it (distinct points in memory order, in a frame of size one), and both."""
+        """The cloud as the smoother sees it (distinct points in memory order, in a frame of size
+        one), and both.
+        """
         if self.source is None:
             method = self.info.get("method", "unknown")
-            raise InputError(f"this basis (method {method!r}) does not know what made it: decompose its points")
+            raise InputError(
+                f"this basis (method {method!r}) does not know what made it: decompose its points"
+            )
         return self.source.prepared(self.points)
 
     @cached_property
     def uncertainty(self) -> Uncertainty:
-        """Its own error, estimated when first asked for from the basis of half of the points: ``eigenvalues (K,)``
-        relative errors, and ``vectors (K,)`` the share of each that is reproducible."""
+        """Its own error, estimated when first asked for from the basis of half of the points:
+        ``eigenvalues (K,)`` relative errors, and ``vectors (K,)`` the share of each that is
+        reproducible.
+        """
         from .decomposition.uncertainty import estimate_uncertainty
 
         return estimate_uncertainty(self)
 
-    def project(self, f: Array) -> Array:
-        """Coefficients ``V^T M f`` of a function ``(n,)`` or of several ``(n, m)``."""
+    def project(self, f: Array) -> A:
+        """Coefficients of a function in this basis.
+
+        Parameters
+        ----------
+        f
+            A function ``(n,)`` on the points, or several ``(n, m)``.
+
+        Returns
+        -------
+        ``V^T M f``, ``(K,)`` or ``(K, m)``.
+        """
         f = self._functions(f)
         root = self.mass**0.5
         return self.normalized.T @ (root * f if f.ndim == 1 else root[:, None] * f)
 
-    def reconstruct(self, coefficients: Array) -> Array:
-        """The function with these coefficients, ``V c``; fewer than K coefficients use the first vectors."""
+    def reconstruct(self, coefficients: Array) -> A:
+        """The function with given coefficients.
+
+        Parameters
+        ----------
+        coefficients
+            ``(k,)`` or ``(k, m)``; fewer than K use the first vectors.
+
+        Returns
+        -------
+        ``V c``, ``(n,)`` or ``(n, m)``.
+        """
         c = self._like(coefficients)
         if c.ndim > 2 or c.shape[0] > self.k:
-            raise InputError(f"expected at most {self.k} coefficients (k,) or (k, m), got shape {tuple(c.shape)}")
+            raise InputError(
+                f"expected at most {self.k} coefficients (k,) or (k, m), got shape {tuple(c.shape)}"
+            )
         return self.vectors[:, : c.shape[0]] @ c
 
-    def filter(self, f: Array, response: Callable[[Array], Array] | Array) -> Array:
-        """``V g(lambda) V^T M f`` for a response ``g``: a function of the eigenvalues or K numbers."""
+    def filter(self, f: Array, response: Callable[[A], Array] | Array) -> A:
+        """A function with its frequencies weighted.
+
+        Parameters
+        ----------
+        f
+            ``(n,)`` or ``(n, m)``.
+        response
+            ``g``: a function of the eigenvalues, or K numbers; ``lambda e: np.exp(-t * e)`` is heat
+            after a time ``t``.
+
+        Returns
+        -------
+        ``V g(lambda) V^T M f``.
+        """
         gain = self._like(response(self.eigenvalues) if callable(response) else response)
         if tuple(gain.shape) != (self.k,):
-            raise InputError(f"expected a response of {self.k} numbers, got shape {tuple(gain.shape)}")
+            raise InputError(
+                f"expected a response of {self.k} numbers, got shape {tuple(gain.shape)}"
+            )
         c = self.project(f)
         return self.reconstruct(gain * c if c.ndim == 1 else gain[:, None] * c)
 
-    def operator(self, normalized: bool = True) -> SpectralOperator:
-        """``Q diag(lambda) Q^T``, or ``M^{-1/2} Q diag(lambda) Q^T M^{1/2}``, which acts on functions."""
+    def operator(self, normalized: bool = True) -> SpectralOperator[A]:
+        """``Q diag(lambda) Q^T``, or ``M^{-1/2} Q diag(lambda) Q^T M^{1/2}``, which acts on
+        functions.
+        """
         if normalized:
             return SpectralOperator(self.normalized, self.eigenvalues, self.normalized)
         root = (self.mass**0.5)[:, None]
         return SpectralOperator(self.vectors, self.eigenvalues, self.normalized * root)
 
     @validated
-    def truncate(self, k: int) -> Basis:
+    def truncate(self, k: int) -> Basis[A]:
         """The first ``k`` vectors only."""
         if not 1 <= k <= self.k:
             raise InputError(f"expected 1 <= k <= {self.k}, got {k}")
         lifted = None if self.lifted is None else self.lifted[:, :k]
-        return replace(self, normalized=self.normalized[:, :k], eigenvalues=self.eigenvalues[:k], lifted=lifted)
+        return replace(
+            self, normalized=self.normalized[:, :k], eigenvalues=self.eigenvalues[:k], lifted=lifted
+        )
 
-    def __call__(self, points: Array) -> Array:
-        """Values of ``V`` at new points ``(m, d)``: ``(m, K)``. Each row depends on its own point alone."""
+    def __call__(self, points: Array) -> A:
+        """Values of the eigenvectors at new points.
+
+        Parameters
+        ----------
+        points
+            ``(m, d)``, in the units of the fitted ones.
+
+        Returns
+        -------
+        ``(m, K)``. Each row depends on its own point alone, and is the fitted one at a fitted
+        point.
+        """
         if self.extension is None:
             method = self.info.get("method", "unknown")
-            raise InputError(f"this basis (method {method!r}) has no values at new points: make it from points instead")
+            raise InputError(
+                f"this basis (method {method!r}) has no values at new points: decompose its points"
+            )
         given = strided(points) if isinstance(points, Tensor) else unmasked(points)
         if given.is_complex() if isinstance(given, Tensor) else given.dtype.kind not in "fiu":
             raise InputError(f"expected new points of real numbers, got dtype {given.dtype}")
-        x = given if isinstance(given, Tensor) else torch.as_tensor(np.require(given, np.float64, ["C", "W"]))
+        x = (
+            given
+            if isinstance(given, Tensor)
+            else torch.as_tensor(np.require(given, np.float64, ["C", "W"]))
+        )
         if x.ndim != 2 or (self.points is not None and x.shape[1] != self.points.shape[1]):
             d = "d" if self.points is None else self.points.shape[1]
             raise InputError(f"expected new points of shape (m, {d}), got {tuple(x.shape)}")
         finite = torch.isfinite(x).all(1)
         if not bool(finite.all()):
-            raise InputError(f"new points must be finite, row {int((~finite).nonzero()[0, 0])} is not")
-        values = self.extension(x)[:, : self.k].to(torch.as_tensor(self.normalized).dtype)
+            raise InputError(
+                f"new points must be finite, row {int((~finite).nonzero()[0, 0])} is not"
+            )
+        values: Any = self.extension(x)[:, : self.k].to(torch.as_tensor(self.normalized).dtype)
         return _numpy(values) if isinstance(self.normalized, np.ndarray) else values
 
-    def numpy(self) -> Basis:
+    def numpy(self) -> Basis[Numpy]:
         """The same basis with numpy arrays."""
         return self._map(_numpy)
 
-    def torch(self, device: torch.device | str = "cpu") -> Basis:
+    def torch(self, device: torch.device | str = "cpu") -> Basis[Tensor]:
         """The same basis with torch tensors on ``device``."""
         return self._map(lambda a: moved(torch.as_tensor(a), device))
 
     def as_given(self, origin: Origin) -> Basis:
         """The same basis in the kind of array, precision and device that the points came in."""
-        result = self.torch(origin.device)._map(lambda a: _within(a, origin.dtype) if a.is_floating_point() else a)
+        result = self.torch(origin.device)._map(
+            lambda a: _within(a, origin.dtype) if a.is_floating_point() else a
+        )
         return replace(result.numpy() if origin.numpy else result, points=origin.points)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything, the extension included, as one safetensors file (whole or not at all).
 
-        Other suffixes are for other programs (`geometry.export`): ply, vtk and vtu carry the points, the faces and the
-        vectors as scalars, npz and mat the arrays.
+        Other suffixes are for other programs (`geometry.export`): ply, vtk and vtu carry the
+        points, the faces and the vectors as scalars, npz and mat the arrays.
         """
         if os.path.splitext(path)[1].lower() not in ("", ".safetensors"):
             from .geometry.export import write_functions
 
             return write_functions(path, self)
-        tensors = {"normalized": self.normalized, "mass": self.mass, "eigenvalues": self.eigenvalues}
-        more = {"points": self.points, "faces": self.faces, "rows": self.rows, "short_cuts": self.short_cuts}
-        more["lifted"] = self.lifted
-        tensors |= {name: values for name, values in more.items() if values is not None}
+        stored = {name: getattr(self, name) for name in STORED}
+        tensors = {name: values for name, values in stored.items() if values is not None}
         header: Facts = {"format": FORMAT, "info": self.info}
         if self.source is not None and (record := self.source.record()) is not None:
             header["operator"] = record
         if self.extension is not None:
             tensors |= {f"extension.{name}": t for name, t in self.extension.tensors().items()}
             header["extension"] = {"kind": self.extension.kind, "facts": self.extension.facts()}
-        flat = {name: torch.as_tensor(t).detach().cpu().contiguous().clone() for name, t in tensors.items()}
+        flat = {
+            name: torch.as_tensor(t).detach().cpu().contiguous().clone()
+            for name, t in tensors.items()
+        }
         with atomic_path(path) as temporary:
             save_file(flat, temporary, metadata={"eigenprobe": json.dumps(header, default=str)})
 
     @classmethod
     @validated
-    def load(cls, path: str | os.PathLike[str]) -> Basis:
+    def load(cls, path: str | os.PathLike[str]) -> Basis[Numpy]:
         """Read what `save` wrote, as numpy arrays."""
         if not os.path.isfile(path):
             raise InputError(f"no such basis file: {path}")
@@ -279,36 +401,54 @@ class Basis:
                 header = json.loads((file.metadata() or {}).get("eigenprobe", "{}"))
                 if header.get("format") != FORMAT:
                     got = header.get("format")
-                    raise InputError(f"expected a basis written by eigenprobe ({FORMAT}), got {got!r} in {path}")
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+                    raise InputError(
+                        f"expected a basis written by eigenprobe ({FORMAT}), got {got!r} in {path}"
+                    )
+
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             _check_stored(tensors, path)
             extension, facts = None, header.get("extension")
             if facts is not None:
                 from . import extensions  # noqa: F401 (which enters every class in the table)
 
-                own = {key.removeprefix("extension."): t for key, t in tensors.items() if key.startswith("extension.")}
-                extension = EXTENSIONS[facts["kind"]].from_tensors(own, facts["facts"])
-            names = ("normalized", "mass", "eigenvalues", "points", "faces", "rows", "short_cuts", "lifted")
-            stored: dict[str, Any] = {name: tensors.get(name) for name in names}
+                own = {
+                    key.removeprefix("extension."): t
+                    for key, t in tensors.items()
+                    if key.startswith("extension.")
+                }
+                if facts["kind"] != "pretrained":  # of the third edition: a model, not values
+                    extension = EXTENSIONS[facts["kind"]].from_tensors(own, facts["facts"])
+            stored: dict[str, Any] = {name: tensors.get(name) for name in STORED}
             info = dict(header.get("info", {}))
-            if isinstance(dimension := info.get("dimension", 0.0), bool) or not 0 <= float(dimension) < math.inf:
+            if (
+                isinstance(dimension := info.get("dimension", 0.0), bool)
+                or not 0 <= float(dimension) < math.inf
+            ):
                 raise InputError(f"expected a dimension, got {dimension!r} in {path}")
             stored |= {"info": info, "extension": extension, "source": _recorded(header)}
-            return cls(**stored).numpy()
+            return Basis(**stored).numpy()
 
     def plot(
-        self, indices: int | Sequence[int] | None = None, *, interactive: bool = False, faces: Array = None, **view: Any
+        self,
+        indices: int | Sequence[int] | None = None,
+        *,
+        interactive: bool = False,
+        faces: Array = None,
+        **view: Any,
     ) -> Any:
-        """Eigenfunctions drawn on the points: a matplotlib Figure, or with ``interactive`` a scene to turn.
+        """Eigenfunctions drawn on the points: a matplotlib Figure, or with ``interactive`` a scene
+        to turn.
 
-        ``indices`` says which columns of ``vectors`` (a number: the first so many; default: ten after the constant).
-        ``view`` are options of `viz.figures.eigenfunctions`: path, per_row, azimuth, elevation, up, size; of an
-        interactive one: limit, the most points in it.
+        ``indices`` says which columns of ``vectors`` (a number: the first so many; default: ten
+        after the constant). ``view`` are options of `viz.figures.eigenfunctions`: path, per_row,
+        azimuth, elevation, up, size; of an interactive one: limit, the most points in it.
         """
         if self.points is None:
             raise InputError("a plot needs points, this basis carries none")
         if interactive and (unknown := sorted(set(view) - {"limit"})):
-            raise InputError(f"an interactive plot does not take {unknown[0]}: turn it with the mouse")
+            raise InputError(
+                f"an interactive plot does not take {unknown[0]}: turn it with the mouse"
+            )
         from .viz.figures import eigenfunctions
         from .viz.notebook import interactive_scene
 
@@ -319,7 +459,9 @@ class Basis:
         return eigenfunctions(self.points, self.vectors, **shown, **view)
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write one HTML page to explore in a browser; ``options`` are those of `viz.report.write_report`."""
+        """Write one HTML page to explore in a browser; ``options`` are those of
+        `viz.report.write_report`.
+        """
         from .viz.report import write_report
 
         write_report(path, self, **{"faces": self.faces, "facts": self.info, **options})
@@ -330,16 +472,19 @@ class Basis:
         return basis_html(self)
 
     def _map(self, convert: Callable[[Array], Array]) -> Basis:
-        ways = dict.fromkeys(("normalized", "mass", "eigenvalues", "points", "lifted"), convert)
-        ways |= dict.fromkeys(("faces", "rows", "short_cuts"), _numpy)
-        arrays: dict[str, Any] = {name: getattr(self, name) for name in ways}
-        return replace(self, **{name: ways[name](array) for name, array in arrays.items() if array is not None})
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in STORED}
+        ways = dict.fromkeys(STORED[:5], convert) | dict.fromkeys(STORED[5:], _numpy)
+        return replace(
+            self, **{name: ways[name](array) for name, array in arrays.items() if array is not None}
+        )
 
     def _like(self, values: Array) -> Array:
         if not isinstance(values, Tensor):
             values = as_array(values)
             if values.dtype.kind not in "fiubc" or values.ndim == 0:
-                raise InputError(f"expected an array of numbers, got {values.dtype} of shape {values.shape}")
+                raise InputError(
+                    f"expected an array of numbers, got {values.dtype} of shape {values.shape}"
+                )
         if isinstance(self.normalized, np.ndarray):
             return np.asarray(_numpy(values))
         return torch.as_tensor(values, dtype=self.normalized.dtype, device=self.normalized.device)
@@ -347,13 +492,17 @@ class Basis:
     def _functions(self, f: Array) -> Array:
         f = self._like(f)
         if f.ndim not in (1, 2) or f.shape[0] != self.n:
-            raise InputError(f"expected a function of shape ({self.n},) or ({self.n}, m), got {tuple(f.shape)}")
+            raise InputError(
+                f"expected a function of shape ({self.n},) or ({self.n}, m), got {tuple(f.shape)}"
+            )
         return f
 
 
 def _shape(values: Any) -> tuple[int, ...] | None:
     """The shape of a tensor or an array of real numbers, None of anything else."""
-    real = isinstance(values, Tensor) or (isinstance(values, np.ndarray) and values.dtype.kind in "fiu")
+    real = isinstance(values, Tensor) or (
+        isinstance(values, np.ndarray) and values.dtype.kind in "fiu"
+    )
     return tuple(values.shape) if real else None
 
 
@@ -372,22 +521,38 @@ def _check_stored(tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> N
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise InputError(f"expected finite numbers, got NaN or infinity in {name!r} of {path}")
-        if name != "eigenvalues" and tensor.numel() and float(tensor.double().abs().max()) > LARGEST:
-            raise InputError(f"expected numbers of at most {LARGEST:.0e}, got others in {name!r} of {path}")
+        if (
+            name != "eigenvalues"
+            and tensor.numel()
+            and float(tensor.double().abs().max()) > LARGEST
+        ):
+            raise InputError(
+                f"expected numbers of at most {LARGEST:.0e}, got others in {name!r} of {path}"
+            )
         whole = not name.startswith("extension.") or name.endswith("indices")
         if not whole and tensor.dtype not in (torch.float32, torch.float64):
-            raise InputError(f"expected single or double precision, got {tensor.dtype} in {name!r} of {path}")
+            raise InputError(
+                f"expected single or double precision, got {tensor.dtype} in {name!r} of {path}"
+            )
     q, mass, points = tensors["normalized"], tensors["mass"], tensors.get("points")
     sound = (mass > 0).all() if "lifted" not in tensors else (mass >= 0).all()
     if q.ndim != 2 or not q.is_floating_point() or not bool(sound):
-        raise InputError(f"expected a basis (n, K) and a positive mass, got {tuple(q.shape)} {q.dtype} in {path}")
+        raise InputError(
+            f"expected a basis (n, K) and a positive mass, got {tuple(q.shape)} {q.dtype} in {path}"
+        )
     if points is not None and (points.ndim != 2 or len(points) != len(q)):
-        raise InputError(f"expected points ({len(q)}, d) for a basis, got {tuple(points.shape)} in {path}")
+        raise InputError(
+            f"expected points ({len(q)}, d) for a basis, got {tuple(points.shape)} in {path}"
+        )
     lifted = tensors.get("lifted")
     if lifted is not None and lifted.shape != q.shape:
-        raise InputError(f"expected lifted vectors {tuple(q.shape)}, got {tuple(lifted.shape)} in {path}")
+        raise InputError(
+            f"expected lifted vectors {tuple(q.shape)}, got {tuple(lifted.shape)} in {path}"
+        )
     faces, rows = tensors.get("faces"), tensors.get("rows")
-    if faces is not None and not (faces.ndim == 2 and bool(((faces >= 0) & (faces < len(q))).all())):
+    if faces is not None and not (
+        faces.ndim == 2 and bool(((faces >= 0) & (faces < len(q))).all())
+    ):
         raise InputError(f"expected faces (f, 3) of {len(q)} points, got others in {path}")
     short_cuts = tensors.get("short_cuts")
     if short_cuts is not None and not bool(((short_cuts >= 0) & (short_cuts < len(q))).all()):
@@ -397,12 +562,16 @@ def _check_stored(tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> N
 
 
 def _within(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """``values`` in this precision, unless its range ends before them: eigenvalues are one over a length squared."""
+    """``values`` in this precision, unless its range ends before them: eigenvalues are one over a
+    length squared.
+    """
     if values.ndim != 1 or dtype == values.dtype:
         return values.to(dtype)
     size = values.detach().abs()[values != 0]
     limits = torch.finfo(dtype)
-    fits = not size.numel() or (limits.tiny <= float(size.min()) and float(size.max()) <= limits.max)
+    fits = not size.numel() or (
+        limits.tiny <= float(size.min()) and float(size.max()) <= limits.max
+    )
     return values.to(dtype) if fits else values
 
 

@@ -1,6 +1,7 @@
-"""What is asked of points before anything is computed: checks, a frame of size one, coinciding points.
+"""What is asked of points before anything is computed: checks, a frame of size one, coinciding
+points.
 
-    frame       y = (x - centre) / scale,   centre = mean,  scale = max_i |x_i - centre|      points (n, d)
+    fram e y = (x - centre) / scale, centre = mean, scale = max_i |x_i - centre| points (n, d)
     unit rows   y = x / |x|                 for the cosine distance, which sees angles only
 
 Eigenvalues are length^-2: those of the framed points are divided by scale^2.
@@ -26,17 +27,16 @@ R = TypeVar("R")
 Array = Any  # np.ndarray or torch.Tensor: what came in goes out
 CARRIERS = ("vertices", "points", "pos")  # attributes of objects of other libraries
 BLOCK = 1 << 18  # numbers moved into a frame at once on a processor
-FEW = 12  # rows from which columns and images are judged
+# sizes of a cloud whose eigenvalues, one over its square, are ordinary numbers
 SOME = 1000  # rows that are looked at
-CORNER = 64  # rows and columns of a possible depth image that are looked at
-GRID = 0.1  # of the size of a cloud: steps between pixels of a depth image are shorter, points in any order farther
-ROUNDED = 0.02  # of the distance of points: coarser steps of float32 are said
-SMALLEST, LARGEST = 1e-140, 1e140  # sizes of a cloud whose eigenvalues, one over its square, are ordinary numbers
+SMALLEST, LARGEST = 1e-140, 1e140
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The kind of array that the caller gave: what comes back is of the same kind, precision and device."""
+    """The kind of array that the caller gave: what comes back is of the same kind, precision and
+    device.
+    """
 
     points: Array
     dtype: torch.dtype
@@ -44,20 +44,33 @@ class Origin:
     numpy: bool
 
 
+def opened(source: Any) -> Any:
+    """The shape that a file holds, with points drawn on its faces where its vertices do not cover
+    them; anything else as it is."""
+    if not isinstance(source, (str, os.PathLike)):
+        return source
+    # The folders that read files and draw points are later ones: imported when needed.
+    from .geometry.draws import covered
+    from .readers.shapes import load
+
+    return covered(load(source))
+
+
 def points_and_faces(source: Any) -> tuple[Any, np.ndarray | None]:
-    """The points of whatever carries them, and the triangles ``(f, 3)`` between them, if it has any.
+    """The points of whatever carries them, and the triangles ``(f, 3)`` between them, if it has
+    any.
 
-    A file; a pair ``(V, F)``; ``vertices`` (`geometry.Shape`, trimesh, Open3D meshes); ``points`` (Open3D clouds,
-    PyVista); ``pos`` (PyTorch Geometric). Arrays, tables and lists are points already.
+    A file; a pair ``(V, F)``; ``vertices`` (`geometry.Shape`, trimesh, Open3D meshes); ``points``
+    (Open3D clouds, PyVista); ``pos`` (PyTorch Geometric). Arrays, tables and lists are points
+    already.
     """
-    if isinstance(source, (str, os.PathLike)):  # the folder that reads files is a later one: imported when needed
-        from .readers.shapes import load
-
-        source = load(source)
+    source = opened(source)
     if is_mesh_pair(source):
         return source[0], as_array(source[1]).astype(np.int64)
-    if hasattr(source, "columns") and (names := _axes(source)) is not None:
-        source = source[names]
+    if hasattr(source, "columns"):  # a table
+        names = {str(name).lower(): name for name in source.columns}
+        if {"x", "y", "z"} <= names.keys():
+            source = source[[names[axis] for axis in ("x", "y", "z")]]
     if hasattr(source, "ndim") or isinstance(source, (list, tuple)):
         return source, None
     points = _first(source, CARRIERS)
@@ -66,32 +79,35 @@ def points_and_faces(source: Any) -> tuple[Any, np.ndarray | None]:
         raise InputError(f"expected {wanted}, got {type(source).__name__}")
     faces = as_array(_first(source, ("faces", "triangles", "face")))
     flat = faces.ndim == 1  # VTK: 3, a, b, c, 3, d, e, f, ...
-    if faces.ndim == 0 or faces.size == 0 or (flat and not (len(faces) % 4 == 0 and (faces[::4] == 3).all())):
+    if (
+        faces.ndim == 0
+        or faces.size == 0
+        or (flat and not (len(faces) % 4 == 0 and (faces[::4] == 3).all()))
+    ):
         return _array(points), None
     if flat:
         faces = faces.reshape(-1, 4)[:, 1:]
-    elif getattr(source, "face", None) is not None or faces.shape[1] != 3:  # PyTorch Geometric: (3, f)
+    elif (
+        getattr(source, "face", None) is not None or faces.shape[1] != 3
+    ):  # PyTorch Geometric: (3, f)
         faces = faces.T
     return _array(points), faces.astype(np.int64)
 
 
-def _axes(table: Any) -> list[Any] | None:
-    """The columns named x, y and z of a table that has others, which a warning names; None where it has not."""
-    names = {str(name).lower(): name for name in table.columns}
-    if not {"x", "y", "z"} < names.keys():
-        return None
-    others = [str(name) for key, name in names.items() if key not in ("x", "y", "z")]
-    warn(f"the columns x, y and z are taken for points; left out: {', '.join(others)}")
-    return [names[axis] for axis in ("x", "y", "z")]
-
-
 def _first(source: object, names: tuple[str, ...]) -> Any:
-    return next((found for name in names if (found := getattr(source, name, None)) is not None), None)
+    return next(
+        (found for name in names if (found := getattr(source, name, None)) is not None), None
+    )
 
 
 def is_mesh_pair(source: object) -> bool:
     """Whether this is ``(V, F)``: points and triples of their indices, and not two clouds."""
-    if not isinstance(source, tuple) or len(source) != 2 or np.ndim(source[0]) != 2 or np.ndim(source[1]) != 2:
+    if (
+        not isinstance(source, tuple)
+        or len(source) != 2
+        or np.ndim(source[0]) != 2
+        or np.ndim(source[1]) != 2
+    ):
         return False
     faces = _array(source[1])
     whole = not faces.is_floating_point() if isinstance(faces, Tensor) else faces.dtype.kind in "iu"
@@ -100,85 +116,66 @@ def is_mesh_pair(source: object) -> bool:
 
 
 def listed_clouds(points: Any) -> list[Any] | None:
-    """The clouds of a list, a generator or a batch ``(b, n, d)``; None where it is one, as lists of numbers are."""
+    """The clouds of a list, a generator or a batch ``(b, n, d)``; None where it is one, as lists of
+    numbers are.
+    """
     if isinstance(points, Tensor) and points.is_nested:  # clouds of several sizes
         return list(points.unbind())
     listed = isinstance(points, (list, tuple, Iterator)) and not is_mesh_pair(points)
     if not listed and getattr(points, "ndim", 2) != 3:
         return None
-    if not listed:
-        _warn_of_image(points)
     clouds = list(points)
     if not clouds:
-        raise InputError(f"expected at least one cloud, got an empty {'list' if listed else 'batch'}")
-    return clouds if not isinstance(points, (list, tuple)) or any(_is_cloud(each) for each in clouds) else None
+        raise InputError(
+            f"expected at least one cloud, got an empty {'list' if listed else 'batch'}"
+        )
+    return (
+        clouds
+        if not isinstance(points, (list, tuple)) or any(_is_cloud(each) for each in clouds)
+        else None
+    )
 
 
 def _is_cloud(each: object) -> bool:
     if isinstance(each, (list, tuple)):
-        return bool(each) and (isinstance(each[0], (list, tuple)) or getattr(each[0], "ndim", 0) > 0)
-    return getattr(each, "ndim", 0) > 1 or isinstance(each, (str, os.PathLike)) or _first(each, CARRIERS) is not None
-
-
-def _warn_of_image(points: Any) -> None:
-    """Say where an array ``(h, w, 3)`` looks like one depth image (rows side by side) and not ``h`` clouds."""
-    height, width, d = points.shape
-    if min(height, width) < FEW or d != 3 or getattr(points, "is_meta", False):
-        return
-    values = as_array(points[:CORNER, :CORNER])
-    steps = [float(np.median(np.linalg.norm(np.diff(values, axis=axis), axis=2))) for axis in (0, 1)]
-    if 0 < max(steps) < GRID * float(np.linalg.norm(np.ptp(values.reshape(-1, d), axis=0))):
-        warn(
-            f"an array {tuple(points.shape)} is taken for {height} clouds of {width} points, but its rows lie side by "
-            f"side as those of one depth image do: points.reshape(-1, {d}) is one cloud"
+        return bool(each) and (
+            isinstance(each[0], (list, tuple)) or getattr(each[0], "ndim", 0) > 0
         )
+    return (
+        getattr(each, "ndim", 0) > 1
+        or isinstance(each, (str, os.PathLike))
+        or _first(each, CARRIERS) is not None
+    )
 
 
-def _warn_of_columns(array: Any) -> None:
-    """Say what does not look like coordinates in an array ``(n, d)``: colours, normals, numbers rounded too much."""
-    n, d = array.shape
-    if n < FEW or not 2 < d < 8:
+def _warn_of_rounding(array: Any) -> None:
+    """Coordinates far from the origin that single precision has rounded, here or in a file: a step
+    between two such numbers is ``eps max|x|``, and points of a surface lie about ``size / sqrt(n)``
+    apart. Areas and angles show a step of a fiftieth of that (2 % of an edge)."""
+    n = len(array)
+    values = as_array(array[:: max(1, n // SOME)])
+    if values.shape[1] != 3 or values.dtype.kind != "f" or (values != values.astype("f4")).any():
         return
-    single = str(array.dtype) in ("float32", "torch.float32")
-    if d == 3 and not single:
-        return
-    values = as_array(array[:: max(1, n // SOME)]).astype(np.float64)
-    if not np.isfinite(values).all():
-        return
-    if d > 3 and (found := _attributes(values)):
-        warn(f"{found} are taken for coordinates: pass points[:, :3] for a cloud in space")
+    whole = values.dtype.itemsize > 4 and (values == values.round()).all()  # as grids are
     largest, spacing = float(np.abs(values).max()), float(np.ptp(values, axis=0).max()) / n**0.5
     step = float(np.finfo(np.float32).eps) * largest
-    if single and step > ROUNDED * spacing > 0:
-        warn(
-            f"coordinates of {largest:.3g} in float32 are rounded to {step:.2g}, and points lie about {spacing:.2g} "
-            "apart: subtract an offset from the original numbers, or read them as float64"
-        )
-
-
-def _attributes(values: np.ndarray) -> str | None:
-    """What the columns after the third of rows ``(n, 4..7)`` look like, if not coordinates."""
-    size = np.ptp(values[:, :3], axis=0).max()
-    more = values[:, 3:]
-    if values.shape[1] in (6, 7):
-        length = np.linalg.norm(more[:, :3], axis=1)
-        if np.abs(length - 1).max() < 1e-3 < np.abs(np.linalg.norm(values[:, :3], axis=1) - 1).max():
-            return "columns 4 to 6, unit vectors as normals are,"
-    whole = bool((more == more.round()).all()) and not bool((values[:, :3] == values[:, :3].round()).all())
-    if whole and more.min() >= 0 and more.max() <= 65535 and more.max() > 1:
-        return "the columns after the third, whole numbers as colours and intensities are,"
-    if values.shape[1] in (6, 7) and more.min() >= 0 and more.max() <= 1 and not 0.2 < size < 2:
-        return "the columns after the third, all from 0 to 1 as colours are,"
-    return None
+    if step > 0.02 * spacing > 0 and not whole:
+        told = f"rounded to {step:.2g}, and points lie about {spacing:.2g} apart"
+        todo = "subtract an offset from the original numbers, or read them as float64"
+        warn(f"coordinates of {largest:.3g} in float32 are {told}: {todo}")
 
 
 def values_by_cloud(values: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
-    """The values of every cloud: a list has an entry for each of ``count`` clouds, anything else is shared."""
+    """The values of every cloud: a list has an entry for each of ``count`` clouds, anything else is
+    shared.
+    """
     for name, value in values.items():
         if isinstance(value, (list, tuple)) and len(value) != count:
             raise InputError(f"expected a {name} for each of {count} clouds, got {len(value)}")
     listed = {name for name, value in values.items() if isinstance(value, (list, tuple))}
-    return [{name: v[i] if name in listed else v for name, v in values.items()} for i in range(count)]
+    return [
+        {name: v[i] if name in listed else v for name, v in values.items()} for i in range(count)
+    ]
 
 
 def call_by_cloud(count: int, call: Callable[[int], R]) -> list[R]:
@@ -199,30 +196,43 @@ def _array(values: object) -> Any:
 def check_points(
     points: Array, k: int, device: str | torch.device | None = None, *, finite: bool = True
 ) -> tuple[Tensor, Origin]:
-    """The points as a float64 tensor ``(n, d)`` on ``device``, finite if so asked, and where they came from."""
+    """The points as a float64 tensor ``(n, d)`` on ``device``, finite if so asked, and where they
+    came from.
+    """
     points, _ = points_and_faces(points)
     is_numpy = not isinstance(points, Tensor)
     array: Any = unmasked(points) if is_numpy else strided(points)
-    real = array.dtype.kind in "fiu" if is_numpy else not (array.is_complex() or array.dtype == torch.bool)
+    real = (
+        array.dtype.kind in "fiu"
+        if is_numpy
+        else not (array.is_complex() or array.dtype == torch.bool)
+    )
     if not real:
         raise InputError(f"expected points of real numbers, got dtype {array.dtype}")
     if array.ndim != 2 or array.shape[1] < 1:
         raise InputError(f"expected points of shape (n, d), got {tuple(array.shape)}")
     check_count(array.shape[0], k)
-    _warn_of_columns(array)
-    tensor = torch.as_tensor(np.require(array, np.float64, ["C", "W"]) if is_numpy else array)  # writable
+    _warn_of_rounding(array)
+    tensor = torch.as_tensor(
+        np.require(array, np.float64, ["C", "W"]) if is_numpy else array
+    )  # writable
     floating = array.dtype.kind == "f" if is_numpy else tensor.is_floating_point()
     single = floating and (array.dtype.itemsize if is_numpy else tensor.element_size()) <= 4
     origin = Origin(array, torch.float32 if single else torch.float64, tensor.device, is_numpy)
-    tensor = tensor.detach().to(device=None if device is None else resolved(device), dtype=torch.float64)
+    tensor = tensor.detach().to(
+        device=None if device is None else resolved(device), dtype=torch.float64
+    )
     if finite and not bool((sound := torch.isfinite(tensor).all(1)).all()):
         bad = (~sound).nonzero()[:, 0]
-        raise InputError(f"expected finite points, got {len(bad)} with NaN or infinity, the first in row {int(bad[0])}")
+        got = f"{len(bad)} with NaN or infinity, the first in row {int(bad[0])}"
+        raise InputError(f"expected finite points, got {got}")
     return tensor, origin
 
 
 def as_tensor(points: object) -> Tensor:
-    """Tensors as they are; anything else that `points_and_faces` takes, checked, in its own precision."""
+    """Tensors as they are; anything else that `points_and_faces` takes, checked, in its own
+    precision.
+    """
     if isinstance(points, Tensor) and points.dtype in (torch.float32, torch.float64):
         return strided(points)
     tensor, origin = check_points(points, 1)
@@ -232,9 +242,17 @@ def as_tensor(points: object) -> Tensor:
 def strided(points: Tensor) -> Tensor:
     """The tensor itself; one that is sparse, nested, quantised or without storage is an error."""
     if points.layout != torch.strided or points.is_quantized or points.is_meta or points.is_nested:
-        kind = "quantised" if points.is_quantized else "meta" if points.is_meta else str(points.layout)[6:]
+        kind = (
+            "quantised"
+            if points.is_quantized
+            else "meta"
+            if points.is_meta
+            else str(points.layout)[6:]
+        )
         kind = "nested" if points.is_nested else kind
-        raise InputError(f"expected a dense tensor of ordinary numbers, got a {kind} one of dtype {points.dtype}")
+        raise InputError(
+            f"expected a dense tensor of ordinary numbers, got a {kind} one of dtype {points.dtype}"
+        )
     return points
 
 
@@ -250,7 +268,8 @@ def unmasked(points: object) -> np.ndarray:
     """The points as an array; masked entries are an error, not numbers."""
     if isinstance(points, np.ma.MaskedArray) and np.ma.is_masked(points):
         bad = np.flatnonzero(np.ma.getmaskarray(points).reshape(len(points), -1).any(1))
-        raise InputError(f"expected points without masked entries, got {len(bad)} rows with some, the first {bad[0]}")
+        got = f"{len(bad)} rows with some, the first {bad[0]}"
+        raise InputError(f"expected points without masked entries, got {got}")
     return np.asarray(as_array(points))
 
 
@@ -264,32 +283,45 @@ class Frame:
 
     @classmethod
     def of(cls, points: Tensor, metric: str = "euclidean", *, centred: bool = True) -> Frame:
-        """The frame of ``points (n, d)``. With the cosine metric rows are made unit vectors first; ``centred=False``
-        then leaves them so, because moving them would change their angles."""
+        """The frame of ``points (n, d)``. With the cosine metric rows are made unit vectors first;
+        ``centred=False`` then leaves them so, because moving them would change their angles.
+        """
         unit = metric == "cosine"
         if unit and not centred:
-            return cls(torch.zeros(points.shape[1], dtype=torch.float64, device=points.device), 1.0, True)
+            return cls(
+                torch.zeros(points.shape[1], dtype=torch.float64, device=points.device), 1.0, True
+            )
         points = points.detach().double()
         if unit:
             points = unit_rows(points)
         largest = float(points.abs().max())
         if largest > LARGEST:
-            raise InputError(f"expected coordinates of at most {LARGEST:.0e}, got {largest:.3g}: change the unit")
+            raise InputError(
+                f"expected coordinates of at most {LARGEST:.0e}, got {largest:.3g}: change the unit"
+            )
         centre = points.mean(0)
         extent = float((points - centre).abs().max())
         if not extent > 1e-12 * largest or not math.isfinite(extent):
             raise InputError(f"expected distinct points, got {len(points)} that are all equal")
         if extent < SMALLEST:
-            raise InputError(f"expected a cloud larger than {SMALLEST:.0e}, got size {extent:.3g}: change the unit")
+            got = f"got size {extent:.3g}: change the unit"
+            raise InputError(f"expected a cloud larger than {SMALLEST:.0e}, {got}")
         return cls(centre, extent * float(((points - centre) / extent).norm(dim=1).max()), unit)
 
     def __call__(self, points: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
-        # In parts: of large tables no copy in double precision is made, and from a processor's cache it is faster.
-        size = max(1, (BLOCK if points.device.type == "cpu" else BLOCK << 7) // max(1, points.shape[1]))
-        found = torch.cat([self._moved(part, i * size).to(dtype) for i, part in enumerate(points.split(size))])
+        # In parts: of large tables no copy in double precision is made, and from a processor's
+        # cache it is faster.
+        size = max(
+            1, (BLOCK if points.device.type == "cpu" else BLOCK << 7) // max(1, points.shape[1])
+        )
+        found = torch.cat(
+            [self._moved(part, i * size).to(dtype) for i, part in enumerate(points.split(size))]
+        )
         if dtype == torch.float32 and not bool(torch.isfinite(found).all()):
             row = int((~torch.isfinite(found)).any(1).nonzero()[0, 0])
-            raise InputError(f"row {row} is too far from the fitted points for single precision: change its unit")
+            raise InputError(
+                f"row {row} is too far from the fitted points for single precision: change its unit"
+            )
         return found
 
     def _moved(self, points: Tensor, first: int) -> Tensor:
@@ -298,13 +330,16 @@ class Frame:
 
 
 def unit_rows(points: Tensor, first: int = 0) -> Tensor:
-    """Rows of length one, scaled by their largest entry first: squares of tiny or huge numbers leave the range.
+    """Rows of length one, scaled by their largest entry first: squares of tiny or huge numbers
+    leave the range.
 
     ``first`` is the number of the first row, for messages.
     """
     largest = points.abs().amax(1, keepdim=True)
     if not bool((largest > 0).all()):
         row = first + int((largest[:, 0] == 0).nonzero()[0, 0])
-        raise InputError(f"cosine distance needs non-zero rows, row {row} is all zeros (use metric='euclidean')")
+        raise InputError(
+            f"cosine distance needs non-zero rows, row {row} is all zeros (use metric='euclidean')"
+        )
     points = points / largest
     return points / points.norm(dim=1, keepdim=True)

@@ -1,4 +1,6 @@
-"""What eigenprobe says when something is wrong with its input, or a package of an extra is not installed."""
+"""What eigenprobe says when something is wrong with its input, or a package of an extra is not
+installed.
+"""
 
 import os
 import sys
@@ -14,11 +16,11 @@ from types import FrameType
 from typing import Any
 
 EXTRAS = {  # the extra that brings a package
-    **dict.fromkeys(("lightning", "tensorboard"), "train"),
+    **dict.fromkeys(("lightning", "tensorboard", "yaml"), "train"),
     "huggingface_hub": "hub",
     **dict.fromkeys(("igl", "robust_laplacian"), "geometry"),
-    **dict.fromkeys(("transformers", "PIL"), "vision"),
-    **dict.fromkeys(("laspy", "lazrs", "meshio", "h5py", "pyarrow"), "formats"),
+    "transformers": "vision",
+    **dict.fromkeys(("laspy", "lazrs", "pye57", "meshio", "h5py", "pyarrow"), "formats"),
     **dict.fromkeys(("umap", "potpourri3d", "pyFM", "pynndescent", "pyamg"), "peers"),
     **dict.fromkeys(("dask", "distributed"), "dask"),
     "torch_geometric": "pyg",
@@ -31,7 +33,9 @@ class InputError(ValueError):
     """The input cannot be used. The message is one line: what was expected and what came."""
 
     def __init__(self, message: object = "") -> None:
-        super().__init__(" ".join(str(message).split())[:2000])  # a matrix in a message has many lines
+        super().__init__(
+            " ".join(str(message).split())[:2000]
+        )  # a matrix in a message has many lines
 
 
 class RankError(InputError):
@@ -39,15 +43,20 @@ class RankError(InputError):
 
 
 class EigenprobeWarning(UserWarning):
-    """The input could be used, but the caller should know how (duplicates, disconnected clouds, ...)."""
+    """The input could be used, but the caller should know how (duplicates, disconnected clouds,
+    ...).
+    """
 
 
 _HELD: ContextVar[list[str] | None] = ContextVar("held", default=None)
+_HEARD: ContextVar[tuple[list[str], ...]] = ContextVar("heard", default=())
 
 
 @contextmanager
 def held_warnings() -> Iterator[list[str]]:
-    """What `warn` says in this thread meanwhile, in a list: the filters of `warnings` are shared by all threads."""
+    """What `warn` says in this thread meanwhile, in a list: the filters of `warnings` are shared by
+    all threads.
+    """
     said: list[str] = []
     token = _HELD.set(said)
     try:
@@ -56,20 +65,40 @@ def held_warnings() -> Iterator[list[str]]:
         _HELD.reset(token)
 
 
+@contextmanager
+def heard_warnings() -> Iterator[list[str]]:
+    """What `warn` says in this thread meanwhile, in a list too: for ``info["warnings"]``."""
+    heard: list[str] = []
+    before = _HEARD.get()
+    token = _HEARD.set((*before, heard))
+    try:
+        yield heard
+    finally:
+        _HEARD.reset(token)
+
+
 def warn(message: str) -> None:
-    """An `EigenprobeWarning` that points to the line of the caller's own code, however deep its cause lies."""
+    """An `EigenprobeWarning` that points to the line of the caller's own code, however deep its
+    cause lies; once per cause while someone listens.
+    """
     if (said := _HELD.get()) is not None:
         said.append(message)
         return
+    if any(message in heard for heard in _HEARD.get()):
+        return
+    for heard in _HEARD.get():
+        heard.append(message)
     frame: FrameType | None = sys._getframe(1)
-    depth, between = 2, (__name__.partition(".")[0], "torch", "lightning", "sklearn")  # up to the caller
+    depth, between = 2, (__name__.partition(".")[0], "torch", "lightning", "sklearn", "contextlib")
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in between:
         frame, depth = frame.f_back, depth + 1
     warnings.warn(message, EigenprobeWarning, stacklevel=depth)
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """A question to end a message with, where one of the known names is nearly the one that was given."""
+    """A question to end a message with, where one of the known names is nearly the one that was
+    given.
+    """
     found = get_close_matches(name, [each for each in known if each != name], 1, 0.6)
     return f" (did you mean {found[0]}?)" if found else ""
 
@@ -98,4 +127,8 @@ def extra(package: str) -> Any:
 def missing_extra(error: ModuleNotFoundError) -> str:
     """The line for a missing package of an extra; empty for other packages."""
     package = (error.name or "").partition(".")[0]
-    return f"this needs {package}: pip install 'eigenprobe[{EXTRAS[package]}]'" if package in EXTRAS else ""
+    return (
+        f"this needs {package}: pip install 'eigenprobe[{EXTRAS[package]}]'"
+        if package in EXTRAS
+        else ""
+    )

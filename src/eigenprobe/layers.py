@@ -12,7 +12,9 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
 
 
 class Attention(nn.Module):
-    """Multi-head attention of tokens ``(b, n, width)`` to keys and values ``(b, heads, c, width / heads)``."""
+    """Multi-head attention of tokens ``(b, n, width)`` to keys and values ``(b, heads, c, width /
+    heads)``.
+    """
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -27,7 +29,9 @@ class Attention(nn.Module):
         key, value = self.key_value(x).chunk(2, -1)
         return split_heads(key, self.heads), split_heads(value, self.heads)
 
-    def attend(self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None = None) -> Tensor:
+    def attend(
+        self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None = None
+    ) -> Tensor:
         dropout = self.dropout if self.training else 0.0
         query = split_heads(self.query(x), self.heads)
         attended = scaled_dot_product_attention(query, *memory, attn_mask=mask, dropout_p=dropout)

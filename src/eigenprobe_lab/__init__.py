@@ -1,4 +1,5 @@
-"""The laboratory beside the library: it measures, reproduces the paper and makes the shipped models.
+"""The laboratory beside the library: it measures, reproduces the paper and makes the shipped
+models.
 
     paper/        the paper's experiments, protocols, peers, published numbers, image data
     evaluation/   samples, measures, reports, the virtual scanner

@@ -9,7 +9,9 @@ from eigenprobe.basis import Basis
 
 
 def orthonormal_basis(rng: np.random.Generator, n: int = 300, k: int = 24) -> Basis:
-    """Random mass, random M-orthonormal vectors whose first is constant, eigenvalues 0 < ... rising."""
+    """Random mass, random M-orthonormal vectors whose first is constant, eigenvalues 0 < ...
+    rising.
+    """
     mass = rng.uniform(0.5, 2.0, n)
     mass /= mass.sum()
     start = np.column_stack([np.sqrt(mass), rng.normal(size=(n, k - 1))])

@@ -11,7 +11,6 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe.apps import RESPONSES, apply_filter, heat_kernel, response
-from eigenprobe.apps.spectral import rows
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 
@@ -37,7 +36,9 @@ def test_filters_match_the_dense_formula(basis: Basis, rng: np.random.Generator,
     v = basis.vectors
     expected = v @ (formula(basis.eigenvalues)[:, None] * (v.T @ (basis.mass[:, None] * f)))
     np.testing.assert_allclose(apply_filter(basis, f, name, **parameters), expected, atol=1e-10)
-    np.testing.assert_allclose(apply_filter(basis, f[:, 0], name, **parameters), expected[:, 0], atol=1e-10)
+    np.testing.assert_allclose(
+        apply_filter(basis, f[:, 0], name, **parameters), expected[:, 0], atol=1e-10
+    )
     tensor = apply_filter(basis.torch(), torch.as_tensor(f), name, **parameters)
     assert isinstance(tensor, torch.Tensor)
     np.testing.assert_allclose(tensor.numpy(), expected, atol=1e-10)
@@ -53,7 +54,9 @@ def test_low_and_high_pass_and_the_rest_add_up(basis: Basis, rng: np.random.Gene
 def test_a_callable_works_too(basis: Basis, rng: np.random.Generator) -> None:
     f = rng.normal(size=basis.n)
     np.testing.assert_allclose(
-        apply_filter(basis, f, lambda values: values * 0 + 1), basis.reconstruct(basis.project(f)), atol=1e-12
+        apply_filter(basis, f, lambda values: values * 0 + 1),
+        basis.reconstruct(basis.project(f)),
+        atol=1e-12,
     )
 
 
@@ -74,7 +77,9 @@ def test_bad_input(basis: Basis) -> None:
 
 
 def _tree(rng: np.random.Generator, columns: int, depth: int) -> tuple[np.ndarray, np.ndarray]:
-    """Noisy rows along the branches of a binary tree with straight edges in random directions, and the path from 0."""
+    """Noisy rows along the branches of a binary tree with straight edges in random directions, and
+    the path from 0.
+    """
     rows, paths = [], []
 
     def grow(start: np.ndarray, path: float, level: int) -> None:
@@ -112,7 +117,9 @@ def test_pseudotime_along_copies_and_without_a_graph(rng: np.random.Generator) -
     time = ep.apps.pseudotime(basis, 0)
     np.testing.assert_allclose(time[200:], time[50:60])
     steps = np.linalg.norm(np.diff(x, axis=0), axis=1)
-    np.testing.assert_allclose(time[:200] * steps.sum(), np.concatenate([[0], steps.cumsum()]), rtol=0.05, atol=0.02)
+    np.testing.assert_allclose(
+        time[:200] * steps.sum(), np.concatenate([[0], steps.cumsum()]), rtol=0.05, atol=0.02
+    )
     bare = replace(basis, source=None)
     np.testing.assert_allclose(ep.apps.pseudotime(bare, 0), ep.apps.pseudotime(basis, 0, "commute"))
 
@@ -122,35 +129,9 @@ def test_pseudotime_of_other_parts_is_infinite(rng: np.random.Generator) -> None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         basis = ep.decompose(np.concatenate([line, line + 50]), k=12)
-    time = ep.apps.pseudotime(basis, root=0)
-    assert np.isinf(time[150:]).all() and time[149] > 0.95 and time[:150].max() == 1
+    for kind in ("path", "commute"):  # of which the second knows the vectors only
+        time = ep.apps.pseudotime(basis, 0, kind)
+        assert np.isinf(time[150:]).all() and time[149] > 0.9 and time[:150].max() == 1
     for wrong in (-1, 300):
         with pytest.raises(ep.InputError, match="expected a root between 0 and 299"):
             ep.apps.pseudotime(basis, root=wrong)
-
-
-def test_commute_times_of_other_parts_are_infinite(rng: np.random.Generator) -> None:
-    """Also where only the vectors are known: their zero eigenvalues tell the parts; a line of one part has none."""
-    line = np.linspace(0, 1, 120)[:, None] * [1.0, 0.3] + 1e-3 * rng.normal(size=(120, 2))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        basis = ep.decompose(np.concatenate([line, line[:80] + 50]), k=20)
-    for root, own in ((0, slice(0, 120)), (150, slice(120, 200))):
-        time = ep.apps.pseudotime(basis, root, "commute")
-        inside = np.zeros(200, bool)
-        inside[own] = True
-        assert time[root] == 0 and time[inside].max() == 1
-        assert bool(np.isfinite(time[inside]).all()) and bool(np.isinf(time[~inside]).all())
-    alone = ep.apps.pseudotime(ep.decompose(line, k=20), 0, "commute")
-    assert bool(np.isfinite(alone).all()) and alone[0] == 0 and alone.max() == 1 and alone[-1] > 0.9
-
-
-@pytest.mark.parametrize("given", [3, [3], np.array([3, 0, 6]), (0, 6), np.uint8(3)])
-def test_rows_are_whole_numbers_in_a_list(given: object) -> None:
-    assert rows(given, 7, torch.device("cpu")).tolist() == np.atleast_1d(given).tolist()
-
-
-@pytest.mark.parametrize("given", [[[1, 2]], [[[1]]], 1.0, [0.0, 1.0], [True, False], "a", [], [7], [-1], [0, 99]])
-def test_what_is_no_list_of_rows(given: object) -> None:
-    with pytest.raises(InputError, match=r"expected point indices"):
-        rows(given, 7, torch.device("cpu"))

@@ -23,8 +23,15 @@ def supplies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], supplies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """``main`` in a folder with the playground's files: (exit code, standard output, standard error)."""
+def run(
+    capsys: pytest.CaptureFixture[str],
+    supplies: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Run:
+    """``main`` in a folder with the playground's files: (exit code, standard output, standard
+    error).
+    """
     shutil.copytree(supplies / "work", tmp_path / "work", symlinks=True)
     monkeypatch.chdir(tmp_path / "work")
     Path("blocked").write_text("a file where a folder is wanted")

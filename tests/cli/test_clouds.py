@@ -24,18 +24,32 @@ def test_decompose_compared(run: Run) -> None:
     ).cosine(10)
     assert shapes[1]["name"] == "oracle" and len(shapes[1]["cosines"]) == 12
     assert f"agrees with oracle to |cosine| {exact:.3f} up to k=10" in out
-    assert abs(json.loads(Path("b/summary.json").read_text())["|cosine| with oracle up to 10"] - exact) < 1e-6
+    assert (
+        abs(json.loads(Path("b/summary.json").read_text())["|cosine| with oracle up to 10"] - exact)
+        < 1e-6
+    )
     done(run("decompose cloud.xyz -k 5 --compare b/basis.safetensors --out c"), "c/report.html")
     for words, told in (
-        ("decompose cloud.xyz --compare oracle", "--compare oracle needs a mesh with all of its vertices, cloud.xyz"),
-        ("decompose bunny.obj --compare orcle", "--compare takes direct, network, pretrained, oracle or a file"),
+        (
+            "decompose cloud.xyz --compare oracle",
+            "--compare oracle needs a mesh with all of its vertices, cloud.xyz",
+        ),
+        (
+            "decompose bunny.obj --compare orcle",
+            "--compare takes direct, network, pretrained, oracle or a file",
+        ),
     ):
         code, _, err = run(f"{words} --out d")
         assert code == 2 and told in err and not Path("d/basis.safetensors").exists()
 
 
 def test_decompose(run: Run) -> None:
-    out = done(run("decompose bunny.obj -k 12 --out b"), "b/basis.safetensors", "b/summary.json", "b/report.html")
+    out = done(
+        run("decompose bunny.obj -k 12 --out b"),
+        "b/basis.safetensors",
+        "b/summary.json",
+        "b/report.html",
+    )
     assert re.search(r"decomposed bunny.obj: 780 points, 12 vectors, direct, in \d+\.\d s", out)
     basis = ep.Basis.load("b/basis.safetensors")
     assert basis.vectors.shape == (780, 12)
@@ -48,17 +62,27 @@ def test_decompose(run: Run) -> None:
 
 def test_decompose_with_another_operator(run: Run) -> None:
     np.save("line.npy", np.stack([np.linspace(0, 1, 400), np.zeros(400)], 1))
-    done(run("decompose line.npy -k 3 --boundary dirichlet --no-report --out string"), "string/basis.safetensors")
+    done(
+        run("decompose line.npy -k 3 --boundary dirichlet --no-report --out string"),
+        "string/basis.safetensors",
+    )
     found = ep.Basis.load("string/basis.safetensors")
     np.testing.assert_allclose(found.eigenvalues, (np.pi * np.arange(1, 4)) ** 2, rtol=1e-3)
-    done(run("decompose line.npy -k 3 --eigenvalues mean --no-report --out mean"), "mean/basis.safetensors")
+    done(
+        run("decompose line.npy -k 3 --eigenvalues mean --no-report --out mean"),
+        "mean/basis.safetensors",
+    )
     assert ep.Basis.load("mean/basis.safetensors").info["estimator"] == "mean"
     code, _, told = run("decompose line.npy -k 3 --method network --boundary dirichlet")
     assert code == 2 and "'direct' only" in told
     np.save("well.npy", np.full(400, 5.0))
-    shifted = "decompose line.npy -k 3 --boundary dirichlet --potential well.npy --no-report --out well"
+    shifted = (
+        "decompose line.npy -k 3 --boundary dirichlet --potential well.npy --no-report --out well"
+    )
     done(run(shifted), "well/basis.safetensors")
-    np.testing.assert_allclose(ep.Basis.load("well/basis.safetensors").eigenvalues, found.eigenvalues + 5, rtol=1e-5)
+    np.testing.assert_allclose(
+        ep.Basis.load("well/basis.safetensors").eigenvalues, found.eigenvalues + 5, rtol=1e-5
+    )
     code, _, told = run("decompose bunny.obj -k 3 --potential well.npy")
     assert code == 2 and "potential of shape (n,) with n=780, got (400,)" in told
 
@@ -66,7 +90,10 @@ def test_decompose_with_another_operator(run: Run) -> None:
 def test_decompose_in_another_metric(run: Run) -> None:
     line = "decompose bunny.obj -k 4 --no-report --out"
     points = ep.Basis.load(done_basis(run, f"{line} plain")).points
-    asked = {"--metric scale-invariant": {"metric": "scale-invariant"}, "--anisotropy 2": {"anisotropy": 2.0}}
+    asked = {
+        "--metric scale-invariant": {"metric": "scale-invariant"},
+        "--anisotropy 2": {"anisotropy": 2.0},
+    }
     asked |= {"--alpha 0.5": {"measure": 0.5}}
     for number, (words, options) in enumerate(asked.items()):
         found = ep.Basis.load(done_basis(run, f"{line} {number} {words}"))
@@ -84,22 +111,36 @@ def test_decompose_samples_volumes_and_quiet(run: Run) -> None:
     assert run("decompose cloud.xyz -k 5 --samples 200 --no-report --quiet --out s")[:2] == (0, "")
     assert ep.Basis.load("s/basis.safetensors").n == 200
     assert not Path("s/report.html").exists()
-    done(run("decompose solid.off --volume --samples 1000 -k 6 --no-report --out v"), "v/basis.safetensors")
+    done(
+        run("decompose solid.off --volume --samples 1000 -k 6 --no-report --out v"),
+        "v/basis.safetensors",
+    )
     assert ep.Basis.load("v/basis.safetensors").info["dimension"] == pytest.approx(3, abs=0.3)
-    done(run("decompose bunny.obj --samples 1000 -k 5 --no-report --out more"), "more/basis.safetensors")
+    done(
+        run("decompose bunny.obj --samples 1000 -k 5 --no-report --out more"),
+        "more/basis.safetensors",
+    )
     assert ep.Basis.load("more/basis.safetensors").n == 1000
 
 
 def test_the_seed_settles_everything(run: Run) -> None:
     for out in ("one", "two"):
         done(run(f"decompose bunny.obj -k 6 --samples 300 --seed 3 --no-report --out {out}"))
-    assert Path("one/basis.safetensors").read_bytes()[-1000:] == Path("two/basis.safetensors").read_bytes()[-1000:]
+    assert (
+        Path("one/basis.safetensors").read_bytes()[-1000:]
+        == Path("two/basis.safetensors").read_bytes()[-1000:]
+    )
 
 
 def test_decompose_by_graph_smoother_and_probes(run: Run) -> None:
     words = "decompose bunny.obj -k 5 --samples 200 --no-report --force"
     summary = Path("d/summary.json")
-    done(run(f"{words} --smoother row --neighbours 10 --bandwidth 0.4 --dimension 2 --eigenvalues worst --out d"))
+    done(
+        run(
+            f"{words} --smoother row --neighbours 10 --bandwidth 0.4 --dimension 2 "
+            "--eigenvalues worst --out d"
+        )
+    )
     facts = json.loads(summary.read_text())
     assert facts["smoother"] == "row" and facts["dimension"] == 2 and facts["estimator"] == "worst"
     done(run(f"{words} --probes wavelet --out d"))
@@ -119,7 +160,10 @@ def test_decompose_a_folder(run: Run) -> None:
     words = "decompose meshes others/meshes/a.obj cloud.xyz -k 5 --no-report --out d"
     files = [f"d/{name}/basis.safetensors" for name in ("a", "b", "a-2", "cloud")]
     out = done(run(words), *files)
-    assert "decomposed 4 of 4 shapes" in out and "decomposed cloud.xyz: 390 points, 5 vectors, direct" in out
+    assert (
+        "decomposed 4 of 4 shapes" in out
+        and "decomposed cloud.xyz: 390 points, 5 vectors, direct" in out
+    )
     shutil.copy("broken.obj", "meshes/c.obj")
     code, out, err = run("decompose meshes -k 5 --no-report --out e")
     assert code == 2 and "1 of 3 shapes were not decomposed" in err and len(err.splitlines()) == 1
@@ -131,7 +175,10 @@ def test_a_basis_knows_where_its_points_come_from(run: Run) -> None:
     vertices = ep.geometry.load("bunny.obj").vertices
     done(run("encode bunny.obj -k 5 --samples 200 --out e"))
     done(run("decompose bunny.obj -k 5 --samples 200 --no-report --out d"))
-    for path, source in (("e/bunny.safetensors", "bunny.obj"), ("d/basis.safetensors", "bunny.obj")):
+    for path, source in (
+        ("e/bunny.safetensors", "bunny.obj"),
+        ("d/basis.safetensors", "bunny.obj"),
+    ):
         basis = ep.Basis.load(path)
         assert basis.rows is not None and np.array_equal(basis.points, vertices[basis.rows])
         assert basis.info["source"] == source
@@ -143,14 +190,18 @@ def test_a_basis_knows_where_its_points_come_from(run: Run) -> None:
 def test_columns_and_dimensions_are_told(run: Run) -> None:
     points = np.random.default_rng(0).normal(size=(60, 4))
     np.savetxt("table.csv", points, delimiter=",", header="p,q,r,s", comments="")
-    assert "60 points in 4 dimensions, 3 vectors" in done(run("decompose table.csv -k 3 --no-report --out a"))
+    assert "60 points in 4 dimensions, 3 vectors" in done(
+        run("decompose table.csv -k 3 --no-report --out a")
+    )
     out = done(run("decompose table.csv --columns p,q -k 3 --no-report --out b"))
     assert "60 points in 2 dimensions, 3 vectors" in out
     assert np.allclose(ep.Basis.load("b/basis.safetensors").points, points[:, :2])
 
 
 def test_a_folder_with_everything_in_it(run: Run) -> None:
-    """Sub-folders, twins by suffix, other alphabets; hidden files are left alone, and a second run goes on."""
+    """Sub-folders, twins by suffix, other alphabets; hidden files are left alone, and a second run
+    goes on.
+    """
     shutil.copytree("meshes", "all/below/meshes")
     shutil.copy("meshes/a.obj", "all/größe ☃.obj")
     vertices = ep.geometry.load("meshes/b.obj").vertices
@@ -187,15 +238,25 @@ def test_what_exists_is_not_solved_again(run: Run, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(clouds, "HOSTS", ())
     done(run("decompose meshes -k 5 --no-report --device cpu --out d"))
     alone = ep.decompose("meshes/a.obj", k=5)
-    np.testing.assert_allclose(ep.Basis.load("d/a/basis.safetensors").eigenvalues, alone.eigenvalues, atol=1e-6)
-    monkeypatch.setattr(clouds, "_library", lambda: pytest.fail("solved again"))
-    assert "0 of 2 shapes, 2 already there" in done(run("decompose meshes -k 5 --no-report --device cpu --out d"))
+    np.testing.assert_allclose(
+        ep.Basis.load("d/a/basis.safetensors").eigenvalues, alone.eigenvalues, atol=1e-6
+    )
+    before = Path("d/a/basis.safetensors").stat().st_mtime_ns
+    assert "0 of 2 shapes, 2 already there" in done(
+        run("decompose meshes -k 5 --no-report --device cpu --out d")
+    )
+    assert Path("d/a/basis.safetensors").stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize("command", ["decompose meshes -k 5 --no-report", "encode meshes -k 5 --samples 300"])
+@pytest.mark.parametrize(
+    "command", ["decompose meshes -k 5 --no-report", "encode meshes -k 5 --samples 300"]
+)
 def test_what_has_changed_since_is_solved_again(command: str, run: Run) -> None:
     def found() -> dict[str, np.ndarray]:
-        return {str(path): ep.Basis.load(path).eigenvalues for path in sorted(Path("f").rglob("*.safetensors"))}
+        return {
+            str(path): ep.Basis.load(path).eigenvalues
+            for path in sorted(Path("f").rglob("*.safetensors"))
+        }
 
     done(run(f"{command} --out f"))
     before = found()
@@ -221,16 +282,54 @@ def test_shapes_at_addresses(run: Run) -> None:
     )
     here = Path.cwd() / "meshes"
     done(run(f"decompose file://{here}/a.obj -k 5 --no-report --out one"), "one/basis.safetensors")
-    done(run(f"encode file://{here} memory://clouds/below/b.obj -k 5 --out e"), "e/a.safetensors", "e/b-2.safetensors")
+    done(
+        run(f"encode file://{here} memory://clouds/below/b.obj -k 5 --out e"),
+        "e/a.safetensors",
+        "e/b-2.safetensors",
+    )
     found, expected = (ep.Basis.load(f"{name}/basis.safetensors") for name in ("d/a", "one"))
     np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=1e-9)
-    with fsspec.open("memory://others/a.obj", "wb") as file:  # another file of this name, and then a newer one
+    with fsspec.open(
+        "memory://others/a.obj", "wb"
+    ) as file:  # another file of this name, and then a newer one
         file.write(Path("meshes/b.obj").read_bytes())
     for original in ("b.obj", "a.obj"):
         found = ep.decompose("memory://others/a.obj", 4)
-        np.testing.assert_allclose(found.eigenvalues, ep.decompose(f"meshes/{original}", 4).eigenvalues, rtol=1e-9)
+        np.testing.assert_allclose(
+            found.eigenvalues, ep.decompose(f"meshes/{original}", 4).eigenvalues, rtol=1e-9
+        )
         with fsspec.open("memory://others/a.obj", "wb") as file:
             file.write(Path("meshes/a.obj").read_bytes())
-    for words in ("decompose memory://nothing/a.obj", "decompose memory://nothing", "encode gone://x/a.obj"):
+    for words in (
+        "decompose memory://nothing/a.obj",
+        "decompose memory://nothing",
+        "encode gone://x/a.obj",
+    ):
         code, _, err = run(f"{words} -k 5 --out n")
         assert code == 2 and re.fullmatch(r"eigenprobe: .*(nothing|gone).*\n", err), err
+
+
+def test_warnings_and_rows_reach_every_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import trimesh
+
+    from eigenprobe.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    trimesh.creation.capsule().export("capsule.ply")
+    x = np.random.default_rng(0).normal(size=(200, 3))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    x[5] = np.nan
+    np.column_stack([x, np.full(200, 0.5)]).astype("<f4").tofile("frame.bin")
+    words = ["decompose", "capsule.ply", "frame.bin", "-k", "4", "--keep-rows", "--no-report"]
+    assert main([*words, "--out", "o"]) == 0
+    assert "drawn on its faces" in capsys.readouterr().err
+    for name, told in (("capsule", "drawn on its faces"), ("frame", "1 pixels without a return")):
+        summary = json.loads(Path(f"o/{name}/summary.json").read_text())
+        assert told in summary["warnings"][0]
+        assert told in Path("o/summary.csv").read_text()
+        assert told in Path("o/index.html").read_text()
+    assert np.load("o/frame/rows.npy").tolist() == np.delete(np.arange(200), 5).tolist()
+    assert main(["decompose", "capsule.ply", "-k", "4", "--samples", "0", "--no-report"]) == 0
+    assert ep.Basis.load("out/capsule/basis.safetensors").n == 2050

@@ -1,4 +1,6 @@
-"""Commands on a real Dask cluster of two worker processes on loopback, one of them killed on the way."""
+"""Commands on a real Dask cluster of two worker processes on loopback, one of them killed on the
+way.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,16 @@ distributed = pytest.importorskip("distributed")
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    options = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
-    with distributed.LocalCluster(**options, silence_logs=50) as local, distributed.Client(local) as found:
+    options = {
+        "n_workers": 2,
+        "threads_per_worker": 1,
+        "host": "127.0.0.1",
+        "dashboard_address": None,
+    }
+    with (
+        distributed.LocalCluster(**options, silence_logs=50) as local,
+        distributed.Client(local) as found,
+    ):
         yield found
 
 
@@ -38,11 +48,17 @@ def _fatal_once(number: int, mark: str) -> tuple[int, int]:
 def test_a_lost_worker_loses_no_task(client: Any, tmp_path: Path) -> None:
     tasks = [(number, str(tmp_path / "mark")) for number in range(6)]
     found = dict(spread(client, _fatal_once, tasks, "squares"))
-    assert {number: square for number, (square, _) in found.items()} == {number: number**2 for number in range(6)}
-    assert (tmp_path / "mark").exists() and os.getpid() not in {process for _, process in found.values()}
+    assert {number: square for number, (square, _) in found.items()} == {
+        number: number**2 for number in range(6)
+    }
+    assert (tmp_path / "mark").exists() and os.getpid() not in {
+        process for _, process in found.values()
+    }
 
 
-def test_a_folder_of_shapes(client: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_of_shapes(
+    client: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rng, shapes = np.random.default_rng(0), tmp_path / "shapes"
     (shapes / "below").mkdir(parents=True)
     for name in ("a", "b", "c", "below/a"):
@@ -69,11 +85,22 @@ def test_a_folder_of_shapes(client: Any, tmp_path: Path, capsys: pytest.CaptureF
     assert "decomposed 1 of 4 shapes, 3 already there" in capsys.readouterr().out
 
 
-def test_rows_are_placed_by_workers(client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_placed_by_workers(
+    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
 
     rows = np.random.default_rng(0).normal(size=(900, 6)).astype(np.float32)
     np.save(tmp_path / "rows.npy", rows)
-    words = ["embed", str(tmp_path / "rows.npy"), "-k", "3", "--no-report", "--device", "cpu", "--out"]
+    words = [
+        "embed",
+        str(tmp_path / "rows.npy"),
+        "-k",
+        "3",
+        "--no-report",
+        "--device",
+        "cpu",
+        "--out",
+    ]
     assert main([*words, str(tmp_path / "alone")]) == 0
     cluster = [*words, str(tmp_path / "spread"), "--scheduler", client.scheduler.address]
     with monkeypatch.context() as patch:  # stopped after a first block
@@ -94,16 +121,32 @@ def test_rows_are_placed_by_workers(client: Any, tmp_path: Path, monkeypatch: py
 def test_a_sample_is_fitted_and_workers_place_the_rest(
     client: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As many rows as `--sample` says, chosen by the seed; a worker that has placed others before sees the new fit."""
+    """As many rows as `--sample` says, chosen by the seed; a worker that has placed others before
+    sees the new fit.
+    """
     rng = np.random.default_rng(0)
     address, path = client.scheduler.address, str(tmp_path / "rows.npy")
     for turn, seed in enumerate((3, 4)):
         rows = rng.normal(size=(400, 6)).astype(np.float32)
         np.save(path, rows)
-        words = ["embed", path, "-k", "3", "--no-report", "--device", "cpu", "--sample", "100", "--seed", str(seed)]
+        words = [
+            "embed",
+            path,
+            "-k",
+            "3",
+            "--no-report",
+            "--device",
+            "cpu",
+            "--sample",
+            "100",
+            "--seed",
+            str(seed),
+        ]
         assert main([*words, "--out", str(tmp_path / "o"), "--force", "--scheduler", address]) == 0
         chosen = np.sort(np.random.default_rng(seed).choice(400, 100, replace=False, shuffle=False))
-        model = ep.OptimalApproximationEigenmaps(3, random_state=seed, device="cpu").fit(rows[chosen])
+        model = ep.OptimalApproximationEigenmaps(3, random_state=seed, device="cpu").fit(
+            rows[chosen]
+        )
         found = np.load(tmp_path / "o" / "embedding.npz")["embedding"]
         np.testing.assert_allclose(found, model.transform(rows), atol=1e-5, err_msg=f"turn {turn}")
     rows[321, 2] = np.nan
@@ -118,7 +161,17 @@ def test_embed_on_workers_takes_labels_keys_maps_and_new_rows(client: Any, tmp_p
     rows[:, 0] += 8 * kinds
     np.savez(tmp_path / "t.npz", first=rows.astype(np.float32), second=rows[:, :2], kinds=kinds)
     np.savez(tmp_path / "new.npz", first=rows[:7].astype(np.float32), second=rows[:7, :2])
-    words = ["embed", str(tmp_path / "t.npz"), "--key", "first", "--labels", "kinds", "--layout", "--device", "cpu"]
+    words = [
+        "embed",
+        str(tmp_path / "t.npz"),
+        "--key",
+        "first",
+        "--labels",
+        "kinds",
+        "--layout",
+        "--device",
+        "cpu",
+    ]
     words += ["--new", str(tmp_path / "new.npz"), "-k", "3", "--out"]
     assert main([*words, str(tmp_path / "alone")]) == 0
     assert main([*words, str(tmp_path / "spread"), "--scheduler", client.scheduler.address]) == 0
@@ -129,8 +182,20 @@ def test_embed_on_workers_takes_labels_keys_maps_and_new_rows(client: Any, tmp_p
     assert (tmp_path / "spread" / "report.html").stat().st_size > 10_000
     frame = pandas.DataFrame(rows, columns=list("abcd")).assign(kind=kinds)
     frame.to_parquet(tmp_path / "t.parquet")  # a numeric column of labels is no feature
-    words = ["embed", str(tmp_path / "t.parquet"), "--labels", "kind", "-k", "3", "--no-report", "--device", "cpu"]
-    assert main([*words, "--out", str(tmp_path / "p"), "--scheduler", client.scheduler.address]) == 0
+    words = [
+        "embed",
+        str(tmp_path / "t.parquet"),
+        "--labels",
+        "kind",
+        "-k",
+        "3",
+        "--no-report",
+        "--device",
+        "cpu",
+    ]
+    assert (
+        main([*words, "--out", str(tmp_path / "p"), "--scheduler", client.scheduler.address]) == 0
+    )
     again = np.load(tmp_path / "p" / "embedding.npz")["embedding"]
     np.testing.assert_allclose(again, alone["embedding"], atol=2e-3)
 
@@ -140,13 +205,23 @@ def _stopped(client: Any, function: Any, tasks: list[Any], title: str) -> Iterat
     raise KeyboardInterrupt
 
 
-def test_a_task_that_had_written_before_its_worker_was_lost_is_done(client: Any, tmp_path: Path) -> None:
+def test_a_task_that_had_written_before_its_worker_was_lost_is_done(
+    client: Any, tmp_path: Path
+) -> None:
     """It is repeated over what lies there; so is one of which only the first file was written."""
     x = np.random.default_rng(0).normal(size=(150, 3))
     (tmp_path / "shapes").mkdir()
     for name in ("a", "b"):
         np.save(tmp_path / "shapes" / f"{name}.npy", x / np.linalg.norm(x, axis=1, keepdims=True))
-    words = ["decompose", str(tmp_path / "shapes"), "-k", "4", "--no-report", "--out", str(tmp_path / "o")]
+    words = [
+        "decompose",
+        str(tmp_path / "shapes"),
+        "-k",
+        "4",
+        "--no-report",
+        "--out",
+        str(tmp_path / "o"),
+    ]
     for more in ([], ["--scheduler", client.scheduler.address]):
         (tmp_path / "o" / "a").mkdir(parents=True, exist_ok=True)
         (tmp_path / "o" / "a" / "basis.safetensors").write_bytes(b"half")
@@ -172,5 +247,8 @@ def test_a_scheduler_that_does_not_answer_is_one_line(monkeypatch: pytest.Monkey
     from eigenprobe.cli import cluster
 
     monkeypatch.setattr(cluster, "PATIENCE", 0.5)
-    with pytest.raises(InputError, match="nothing answers at tcp"), cluster.cluster("tcp://127.0.0.1:9"):
+    with (
+        pytest.raises(InputError, match="nothing answers at tcp"),
+        cluster.cluster("tcp://127.0.0.1:9"),
+    ):
         pass

@@ -1,4 +1,6 @@
-"""Every command on small data: what it writes where, and what it says of a bad file, a bad folder, an interruption."""
+"""Every command on small data: what it writes where, and what it says of a bad file, a bad folder,
+an interruption.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,17 @@ from tests.cli.conftest import Run, done, leftovers
 
 
 def test_evaluate(run: Run) -> None:
-    out = done(run("evaluate surfaces meshes --n 300 -k 10 --no-figures --out m"), "m/surfaces.csv", "m/surfaces.json")
+    out = done(
+        run("evaluate surfaces meshes --n 300 -k 10 --no-figures --out m"),
+        "m/surfaces.csv",
+        "m/surfaces.json",
+    )
     assert "| a " in out and "robust" in out
     done(run("evaluate volumes solid.off --n 300 -k 6 --no-figures --out v"), "v/volumes.json")
-    out = done(run("evaluate scans solid.off --kinds random strays:0.1 --points 250 -k 5 --out s"), "s/scans.json")
+    out = done(
+        run("evaluate scans solid.off --kinds random strays:0.1 --points 250 -k 5 --out s"),
+        "s/scans.json",
+    )
     assert "a share of 0.1 strays" in out and "robust_laplacian" in out
 
 
@@ -34,7 +43,7 @@ UNUSABLE = [
     ("decompose bunny.obj -k 5000", "5000"),
     ("decompose bunny.obj -k 0", "0"),
     ("decompose cloud.xyz --volume", "needs a closed mesh"),
-    ("decompose bunny.obj --samples 0", "--samples"),
+    ("decompose bunny.obj --samples -1", "--samples"),
     ("decompose bunny.obj --device cuda:77", "--device cuda:77 cannot be used here"),
     ("decompose bunny.obj --device toaster", "--device toaster cannot be used here"),
     ("decompose bunny.obj -m pretrained --model nowhere", "nowhere"),
@@ -66,30 +75,33 @@ UNUSABLE = [
     ("decompose meshs", r"did you mean meshes\?"),
     ("decompose meshes/aa.obj", r"did you mean meshes/a.obj\?"),
     ("embed feature.npz", r"did you mean features.npz\?"),
-    ("decompos bunny.obj", r"no command 'decompos' \(did you mean decompose\?\)"),
-    ("evaluate surface meshes", r"did you mean surfaces\?"),
-    ("decompose bunny.obj --neigbours 8", r"no option --neigbours \(did you mean --neighbours\?\)"),
-    ("decompose bunny.obj --smother row", r"did you mean --smoother\?"),
+    ("decompos bunny.obj", 'Did you mean "decompose"'),
+    ("evaluate surface meshes", 'Did you mean "surfaces"'),
+    ("decompose bunny.obj --neigbours 8", "Did you mean --neighbours"),
+    ("decompose bunny.obj --smother row", "Did you mean --smoother"),
     ("decompose bunny.obj --smoother rows", "rows"),
     ("decompose bunny.obj --neighbors many.npx", "many.npx"),
-    ("embed features.npz --metrics cosine", r"did you mean --metric\?"),
+    ("embed features.npz --metrics cosine", "Did you mean --metric"),
     ("embed cells.csv --labels celtype", r"has no column 'celtype'.*did you mean celltype\?"),
     ("embed cells.csv --labels celltype --drop f99", r"has no column 'f99'"),
     ("embed cells.csv", "column 'celltype' is not: name it as the labels, or drop it"),
-    ("embed gaps.csv", r"gaps.csv: row 1 \(line 3\) has no number in column b, and 1 more rows; --missing drop"),
+    (
+        "embed gaps.csv",
+        r"gaps.csv: row 1 \(line 3\) has no number in column b, and 1 more rows; --missing drop",
+    ),
     ("embed features.npz --labels nope", "has no array 'nope'"),
     ("decompose two.npz", r"choose one by key \(--key on the command line\)"),
     ("train pretran", r"no such recipe: pretran \(did you mean pretrain\?\)"),
     ("train pretrain sed=3", r"no key 'sed' \(did you mean seed\?\)"),
-    ("decompose bunny.obj surplus.obj extra.obj -k x", "-k|--k takes a whole number"),
-    ("decompose", "missing SHAPES"),
-    ("reproduce toy", r"no command 'toy' \(did you mean toy1d\?\)"),
-    ("reproduce toy1d --resume perhaps", "--resume takes one of auto, never"),
+    ("decompose bunny.obj surplus.obj extra.obj -k x", "Invalid value for -k"),
+    ("decompose", "--shapes requires an argument"),
+    ("reproduce toy", 'Did you mean "toy1d"'),
+    ("reproduce toy1d --resume perhaps", 'Choose from: "auto", "never"'),
     ("embed cells.csv --labels celltype --columns f99", "has no column 'f99'"),
     ("decompose bunny.obj --resolution some", "--resolution"),
     ("decompose bunny.obj --parts most", "--parts"),
     ("evaluate scans bunny.obj --kinds rigns:8", "rigns"),
-    ("embed features.npz --map-dimensions 4", "--map-dimensions takes one of 2, 3"),
+    ("embed features.npz --map-dimensions 4", "--map-dimensions"),
 ]
 
 
@@ -102,7 +114,9 @@ def test_bad_input_is_one_line_and_writes_nothing(words: str, pattern: str, run:
     assert not leftovers(Path.cwd())
 
 
-def test_interrupted_while_writing_leaves_no_half_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_while_writing_leaves_no_half_file(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def half(tensors: object, path: str, **_: object) -> None:
         Path(path).write_bytes(b"half")
         raise KeyboardInterrupt
@@ -113,7 +127,9 @@ def test_interrupted_while_writing_leaves_no_half_file(run: Run, monkeypatch: py
     assert not list(Path("i").iterdir())
 
 
-@pytest.mark.parametrize("sent, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["interrupt", "terminate"])
+@pytest.mark.parametrize(
+    "sent, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["interrupt", "terminate"]
+)
 def test_signals(sent: signal.Signals, code: int, run: Run) -> None:
     """A real process, stopped in the middle of its work."""
     program = (
@@ -131,7 +147,11 @@ def test_signals(sent: signal.Signals, code: int, run: Run) -> None:
     source = str(Path(ep.__file__).parent.parent)
     environment = {**os.environ, "PYTHONPATH": source}
     process = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
     )
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     time.sleep(0.1)

@@ -41,7 +41,9 @@ def test_what_exists_is_overwritten_by_force_only(words: str, path: str, run: Ru
     done(run(words), path)
     before = Path(path).stat().st_mtime_ns
     code, _, err = run(words)
-    assert code == 2 and re.search(rf"{path} exists: choose another --out, or overwrite it by --force", err), err
+    assert code == 2 and re.search(
+        rf"{path} exists: choose another --out, or overwrite it by --force", err
+    ), err
     assert Path(path).stat().st_mtime_ns == before
     done(run(f"{words} --force"), path)
     assert Path(path).stat().st_mtime_ns > before

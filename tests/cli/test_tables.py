@@ -15,7 +15,10 @@ from tests.viz.conftest import payload
 
 def test_embed(run: Run) -> None:
     out = done(
-        run("embed features.npz --labels labels -k 3 --out e"), "e/embedding.npz", "e/summary.json", "e/report.html"
+        run("embed features.npz --labels labels -k 3 --out e"),
+        "e/embedding.npz",
+        "e/summary.json",
+        "e/report.html",
     )
     assert "240 rows, 3 coordinates, direct" in out
     assert f"in {json.loads(Path('e/summary.json').read_text())['seconds']:.1f} s" in out
@@ -23,7 +26,12 @@ def test_embed(run: Run) -> None:
         assert arrays["embedding"].shape == (240, 3)
         assert arrays["eigenvalues"].shape == (3,) and np.isclose(arrays["mass"].sum(), 1)
         assert arrays["labels"].shape == (240,)
-    done(run("embed cells.csv --labels celltype -k 2 --metric euclidean --neighbors 12 --no-report --out c"))
+    done(
+        run(
+            "embed cells.csv --labels celltype -k 2 --metric euclidean --neighbors 12 "
+            "--no-report --out c"
+        )
+    )
     done(run("embed train.npy --new test.npy -k 4 --no-report --out n"), "n/embedding.npz")
     with np.load("n/embedding.npz") as arrays:
         assert arrays["new"].shape == (80, 4)
@@ -33,9 +41,18 @@ def test_the_map_of_embed_has_texts_and_new_rows(run: Run) -> None:
     with np.load("features.npz") as arrays:
         count = len(arrays["features"])
     Path("sentences.txt").write_text("".join(f"sentence {i}\n" for i in range(count)))
-    done(run("embed features.npz --labels labels --text sentences.txt --new features.npz -k 2 --out t"))
+    done(
+        run(
+            "embed features.npz --labels labels --text sentences.txt --new features.npz "
+            "-k 2 --out t"
+        )
+    )
     data = payload(Path("t/report.html").read_text())
-    assert data["texts"][7] == "sentence 7" and data["new"]["n"] == count and data["colourings"][0]["classes"]
+    assert (
+        data["texts"][7] == "sentence 7"
+        and data["new"]["n"] == count
+        and data["colourings"][0]["classes"]
+    )
 
 
 def test_tables_with_other_marks_missing_values_and_chosen_columns(run: Run) -> None:
@@ -43,16 +60,30 @@ def test_tables_with_other_marks_missing_values_and_chosen_columns(run: Run) -> 
     values = rng.normal(size=(60, 3))
     for name, mark in (("comma.csv", ","), ("semicolon.csv", ";"), ("tab.csv", "\t")):
         lines = [mark.join(["a", "b", "c", "kind", "word"])]
-        lines += [mark.join([*(f"{x:.6f}" for x in row), f"k{i % 2}", f"w{i}"]) for i, row in enumerate(values)]
+        lines += [
+            mark.join([*(f"{x:.6f}" for x in row), f"k{i % 2}", f"w{i}"])
+            for i, row in enumerate(values)
+        ]
         Path(name).write_text("\n".join(lines) + "\n")
-        words = f"embed {name} --labels kind --text word -k 2 --no-layout --no-report --out {name}-out"
+        words = (
+            f"embed {name} --labels kind --text word -k 2 --no-layout --no-report --out {name}-out"
+        )
         assert "60 rows" in done(run(words), f"{name}-out/embedding.npz")
-    found = [np.load(f"{name}-out/embedding.npz")["embedding"] for name in ("comma.csv", "semicolon.csv", "tab.csv")]
+    found = [
+        np.load(f"{name}-out/embedding.npz")["embedding"]
+        for name in ("comma.csv", "semicolon.csv", "tab.csv")
+    ]
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
-    decimal = Path("semicolon.csv").read_text().replace(".", ",")  # as a spreadsheet in Germany writes it
+    decimal = (
+        Path("semicolon.csv").read_text().replace(".", ",")
+    )  # as a spreadsheet in Germany writes it
     Path("decimal.csv").write_text(decimal)
-    done(run("embed decimal.csv --labels kind --drop word -k 2 --no-layout --no-report --out decimal"))
+    done(
+        run(
+            "embed decimal.csv --labels kind --drop word -k 2 --no-layout --no-report --out decimal"
+        )
+    )
     np.testing.assert_array_equal(np.load("decimal/embedding.npz")["embedding"], found[0])
     # Columns by name, by number, and left out.
     chosen = "embed comma.csv -k 1 --no-layout --no-report"
@@ -67,13 +98,21 @@ def test_tables_with_other_marks_missing_values_and_chosen_columns(run: Run) -> 
     Path("holes.csv").write_text("\n".join(lines) + "\n")
     words = "embed holes.csv --labels kind --text word --missing drop -k 2 --no-layout --out holes"
     code, out, err = run(words)
-    assert code == 0 and "59 rows" in out and "1 of 60 rows have missing values and are left out" in err
+    assert (
+        code == 0
+        and "59 rows" in out
+        and "1 of 60 rows have missing values and are left out" in err
+    )
     assert len(np.load("holes/embedding.npz")["labels"]) == 59
-    assert "neighbors" not in done(run("decompose cloud.xyz -k 4 --neighbors 12 --no-report --device cpu --out n"))
+    assert "neighbors" not in done(
+        run("decompose cloud.xyz -k 4 --neighbors 12 --no-report --device cpu --out n")
+    )
 
 
 def test_a_warning_of_fit_transform_points_to_the_caller() -> None:
-    x = np.repeat(np.random.default_rng(0).normal(size=(30, 3)), 2, 0)
-    with pytest.warns(ep.EigenprobeWarning, match="coincide") as caught:
+    x = np.random.default_rng(0).normal(size=(60, 4)) * (1e4, 1, 1, 1)
+    with pytest.warns(ep.EigenprobeWarning, match="as wide as the median column") as caught:
         ep.OptimalApproximationEigenmaps(2, device="cpu").fit_transform(x)
-    assert {warning.filename for warning in caught if warning.category is ep.EigenprobeWarning} == {__file__}
+    assert {warning.filename for warning in caught if warning.category is ep.EigenprobeWarning} == {
+        __file__
+    }

@@ -31,8 +31,16 @@ def test_view(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_demo(run: Run) -> None:
-    files = ("d/creature.obj", "d/basis.safetensors", "d/eigenfunctions.png", "d/pretrained.png", "d/report.html")
+    files = (
+        "d/creature.obj",
+        "d/basis.safetensors",
+        "d/eigenfunctions.png",
+        "d/pretrained.png",
+        "d/report.html",
+    )
     out = done(run("demo --out d -k 12 "), *files)
-    assert out.splitlines()[-1] == f"now open {Path('d/report.html').resolve().as_uri()} in a browser"
+    assert (
+        out.splitlines()[-1] == f"now open {Path('d/report.html').resolve().as_uri()} in a browser"
+    )
     basis, shape = ep.Basis.load("d/basis.safetensors"), ep.geometry.load("d/creature.obj")
     assert (basis.faces == shape.faces).all()  # `view` draws its mesh

@@ -32,7 +32,9 @@ def test_best_basis_is_the_pca_in_the_norm_of_the_mass(rng: np.random.Generator)
     np.testing.assert_allclose(basis.info["explained"], energy[:10] / energy.sum(), rtol=1e-8)
     assert basis.info["probes"] == f.shape[1]
     assert _loss(basis, f) == pytest.approx(1 - sum(basis.info["explained"]), rel=1e-8)
-    stiffness, mass = ep.laplacian(x)  # eigenvalues are Rayleigh quotients, in the units of the points
+    stiffness, mass = ep.laplacian(
+        x
+    )  # eigenvalues are Rayleigh quotients, in the units of the points
     v = basis.vectors
     quotient = (v * (stiffness @ v)).sum(0) / (v * (mass @ v)).sum(0)
     np.testing.assert_allclose(basis.eigenvalues, quotient, rtol=1e-8)
@@ -82,7 +84,9 @@ def test_mean_estimator_is_one_over_the_tail_of_the_covariance(rng: np.random.Ge
     errors = []
     for s in candidates:
         tail = 1 / ((mu**s).sum() - np.cumsum(mu**s))[:8]
-        errors.append(np.abs(basis.eigenvalues[1:] / tail / (basis.eigenvalues[1:] / tail).mean() - 1).max())
+        errors.append(
+            np.abs(basis.eigenvalues[1:] / tail / (basis.eigenvalues[1:] / tail).mean() - 1).max()
+        )
     assert min(errors) < 1e-6 and full.k == 299
 
 

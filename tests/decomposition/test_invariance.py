@@ -12,7 +12,8 @@ K = 16
 TORUS = torus(60, 24)[0]
 CLOUDS = {
     "blob": blob(13)[0],
-    # A regular grid has neighbours at equal distances, and rounding decides which of them are kept: move it a little.
+    # A regular grid has neighbours at equal distances, and rounding decides which of them are kept:
+    # move it a little.
     "torus": TORUS + 1e-3 * np.random.default_rng(5).standard_normal(TORUS.shape),
     "random": np.random.default_rng(3).uniform(-1, 1, (900, 2)),
 }
@@ -24,13 +25,17 @@ def rotation(seed: int, d: int) -> np.ndarray:
 
 
 def assert_same(ours: ep.Basis, theirs: ep.Basis, scale: float = 1.0) -> None:
-    """Eigenvalues to 1e-5 after the length^-2 law; vectors as subspaces where eigenvalues are close."""
+    """Eigenvalues to 1e-5 after the length^-2 law; vectors as subspaces where eigenvalues are
+    close.
+    """
     top = theirs.eigenvalues[-1]
     assert np.allclose(ours.eigenvalues * scale**2, theirs.eigenvalues, rtol=1e-5, atol=1e-5 * top)
     assert np.allclose(ours.mass, theirs.mass, rtol=1e-4, atol=1e-9)
     gaps = np.flatnonzero(np.diff(theirs.eigenvalues) > 1e-3 * top) + 1
     for start, stop in zip([0, *gaps[:-1]], gaps, strict=True):  # the last group may be cut in two
-        cosines = np.linalg.svd(ours.normalized[:, start:stop].T @ theirs.normalized[:, start:stop], compute_uv=False)
+        cosines = np.linalg.svd(
+            ours.normalized[:, start:stop].T @ theirs.normalized[:, start:stop], compute_uv=False
+        )
         assert cosines.min() > 1 - 1e-4, (start, stop)
 
 
@@ -69,11 +74,16 @@ def test_permutation(cloud) -> None:
 
 def test_more_ambient_dimensions(cloud) -> None:
     points, basis = cloud
-    wide = np.concatenate([points, np.zeros((len(points), 2))], axis=1) @ rotation(4, points.shape[1] + 2).T
+    wide = (
+        np.concatenate([points, np.zeros((len(points), 2))], axis=1)
+        @ rotation(4, points.shape[1] + 2).T
+    )
     assert_same(ep.decompose(wide, k=K), basis)
 
 
 def test_ties_cost_little() -> None:
-    """On the regular torus equal distances are cut either way, which moves eigenvalues by less than a percent."""
+    """On the regular torus equal distances are cut either way, which moves eigenvalues by less than
+    a percent.
+    """
     basis, turned = ep.decompose(TORUS, k=K), ep.decompose(TORUS @ rotation(6, 3).T, k=K)
     assert np.allclose(turned.eigenvalues[1:], basis.eigenvalues[1:], rtol=0.01)

@@ -1,4 +1,6 @@
-"""Derivatives with respect to the points: against finite differences, for equal eigenvalues, and in a descent."""
+"""Derivatives with respect to the points: against finite differences, for equal eigenvalues, and in
+a descent.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +8,20 @@ import runpy
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from scipy.linalg import eigh
 from torch import Tensor
 
 import eigenprobe as ep
-from eigenprobe.eigen.derivative import _complement
-from eigenprobe.graph import Edges
 from tests import clouds as c
 
 STEP = 1e-7  # small enough for no neighbour to be chosen anew
 CLOUDS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
-    "line": lambda rng: ((np.arange(80) + rng.uniform(0.05, 0.95, 80)) / 80)[:, None],  # no gap of the size of a step
+    "line": lambda rng: ((np.arange(80) + rng.uniform(0.05, 0.95, 80)) / 80)[
+        :, None
+    ],  # no gap of the size of a step
     "rectangle": lambda rng: rng.random((120, 2)) * [1, 0.7],
     "ellipsoid": lambda rng: c.even(c.random_sphere, 150, rng) * [1, 1.3, 1.7],
     "box": lambda rng: rng.random((150, 3)) * [1, 0.8, 0.6],
@@ -33,39 +33,59 @@ def _moving(x: np.ndarray) -> Tensor:
     return torch.tensor(x, requires_grad=True)
 
 
-def _along(function: Callable[[Tensor], Tensor], x: np.ndarray, direction: np.ndarray) -> tuple[float, float]:
-    """The derivative along a direction of all points: by the gradient, and by central differences of two steps, whose
-    combination leaves an error of the fourth order: where two points nearly coincide, the third derivative is large."""
+def _along(
+    function: Callable[[Tensor], Tensor], x: np.ndarray, direction: np.ndarray
+) -> tuple[float, float]:
+    """The derivative along a direction of all points: by the gradient, and by central differences
+    of two steps, whose combination leaves an error of the fourth order: where two points nearly
+    coincide, the third derivative is large.
+    """
     point = _moving(x)
     (gradient,) = torch.autograd.grad(function(point), point)
 
     def difference(step: float) -> float:
-        after, before = (float(function(_moving(x + sign * step * direction)).detach()) for sign in (1, -1))
+        after, before = (
+            float(function(_moving(x + sign * step * direction)).detach()) for sign in (1, -1)
+        )
         return (after - before) / (2 * step)
 
-    return float((gradient.numpy() * direction).sum()), (4 * difference(STEP / 2) - difference(STEP)) / 3
+    return float((gradient.numpy() * direction).sum()), (
+        4 * difference(STEP / 2) - difference(STEP)
+    ) / 3
 
 
 @pytest.mark.parametrize("name", CLOUDS)
 @pytest.mark.parametrize("what", ["eigenvalues", "vectors", "normalized", "mass", "L", "M"])
-def test_derivatives_are_those_of_differences(name: str, what: str, rng: np.random.Generator) -> None:
+def test_derivatives_are_those_of_differences(
+    name: str, what: str, rng: np.random.Generator
+) -> None:
     x = 3 * CLOUDS[name](rng)
     direction, weight = rng.normal(size=x.shape), torch.tensor(rng.normal(size=len(x)))
 
     def function(points: Tensor) -> Tensor:
         if what in ("L", "M"):
-            matrix = ep.laplacian(points, dimension=DIMENSION[name], neighbours="plain")["LM".index(what)]
+            matrix = ep.laplacian(points, dimension=DIMENSION[name], neighbours="plain")[
+                "LM".index(what)
+            ]
             return (weight * (matrix @ weight)).sum()
         basis = ep.decompose(points, k=5, dimension=DIMENSION[name], neighbours="plain")
         if what == "eigenvalues":
             return (basis.eigenvalues * torch.arange(5)).sum()
-        return (weight * basis.mass).sum() if what == "mass" else (weight * getattr(basis, what)[:, 2]).sum()
+        return (
+            (weight * basis.mass).sum()
+            if what == "mass"
+            else (weight * getattr(basis, what)[:, 2]).sum()
+        )
 
     for _ in range(6):
-        now, after, before = (float(function(_moving(x + s * STEP * direction)).detach()) for s in (0, 1, -1))
+        now, after, before = (
+            float(function(_moving(x + s * STEP * direction)).detach()) for s in (0, 1, -1)
+        )
         if abs(after - 2 * now + before) <= 1e-5 * abs(after - before) + 1e-14:
             break
-        direction = rng.normal(size=x.shape)  # a neighbour is chosen anew within this step: there is no derivative
+        direction = rng.normal(
+            size=x.shape
+        )  # a neighbour is chosen anew within this step: there is no derivative
     found, expected = _along(function, x, direction)
     assert found == pytest.approx(expected, rel=1e-4, abs=1e-7)
 
@@ -81,31 +101,27 @@ def test_gradcheck_of_a_separated_spectrum(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("name", CLOUDS)
-def test_a_moving_basis_is_orthonormal_and_near_the_fixed_one(name: str, rng: np.random.Generator) -> None:
-    """Its weights are balanced to the end, those of a fixed one to a few per cent of a point's mass and of a value."""
+def test_a_moving_basis_is_orthonormal_and_near_the_fixed_one(
+    name: str, rng: np.random.Generator
+) -> None:
+    """Its weights are balanced to the end, those of a fixed one to a few per cent of a point's mass
+    and of a value.
+    """
     x = 3 * CLOUDS[name](rng)
-    plain, moving = (ep.decompose(each, k=5, dimension=DIMENSION[name]) for each in (torch.tensor(x), _moving(x)))
+    plain, moving = (
+        ep.decompose(each, k=5, dimension=DIMENSION[name]) for each in (torch.tensor(x), _moving(x))
+    )
     q, v, mass = (getattr(moving, part).detach() for part in ("normalized", "vectors", "mass"))
     torch.testing.assert_close(q.T @ q, torch.eye(5, dtype=torch.float64), atol=1e-6, rtol=0)
-    torch.testing.assert_close(v.T @ (mass[:, None] * v), torch.eye(5, dtype=torch.float64), atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        v.T @ (mass[:, None] * v), torch.eye(5, dtype=torch.float64), atol=1e-6, rtol=0
+    )
     torch.testing.assert_close(mass, plain.mass, rtol=0.1, atol=1e-4)
     torch.testing.assert_close(moving.eigenvalues.detach(), plain.eigenvalues, rtol=0.02, atol=1e-6)
-    signs = (q * plain.normalized).sum(0).sign()  # of a vector that is nearly as large below as above they may differ
+    signs = (
+        (q * plain.normalized).sum(0).sign()
+    )  # of a vector that is nearly as large below as above they may differ
     assert float((signs * q - plain.normalized).norm(dim=0).max()) < 0.05
-
-
-def test_values_are_those_without_derivatives(rng: np.random.Generator) -> None:
-    x = torch.tensor(c.random_sphere(3000, rng))  # enough for points to be moved in memory
-    plain, moving = ep.decompose(x, k=8), ep.decompose(x.clone().requires_grad_(), k=8)
-    torch.testing.assert_close(moving.eigenvalues.detach(), plain.eigenvalues, rtol=0.01, atol=1e-6)
-    assert not plain.vectors.requires_grad and moving.vectors.requires_grad and moving.mass.requires_grad
-    stiffness, mass = ep.laplacian(x.float().requires_grad_())
-    assert stiffness.dtype == torch.float32 and stiffness.layout == torch.sparse_csr and mass.requires_grad
-    one = torch.ones(3000)
-    assert float((stiffness @ one).detach().abs().max()) < 1e-3
-    assert float((mass @ one).detach().sum()) == pytest.approx(4 * np.pi, rel=0.06)
-    with torch.no_grad():
-        assert not ep.decompose(x.clone().requires_grad_(), k=3).eigenvalues.requires_grad
 
 
 def test_equal_eigenvalues() -> None:
@@ -117,7 +133,9 @@ def test_equal_eigenvalues() -> None:
 
     def symmetric(points: Tensor) -> Tensor:
         basis = ep.decompose(points, k=5)
-        return (basis.eigenvalues[1:3] ** 2).sum() + (weight * (basis.vectors[:, 1:3] ** 2).sum(1)).sum()
+        return (basis.eigenvalues[1:3] ** 2).sum() + (
+            weight * (basis.vectors[:, 1:3] ** 2).sum(1)
+        ).sum()
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -132,7 +150,9 @@ def test_equal_eigenvalues() -> None:
 
 @pytest.mark.parametrize("k", [2, 3, 4, 5])
 def test_columns_without_a_part_beyond_the_basis(k: int) -> None:
-    """On an even ring conjugate gradients ran on rounding alone, to NaN; pairs are cut at 2 and at 4 vectors."""
+    """On an even ring conjugate gradients ran on rounding alone, to NaN; pairs are cut at 2 and at
+    4 vectors.
+    """
     angle = 2 * np.pi * np.arange(40) / 40
     x = np.stack([np.cos(angle), np.sin(angle), 0 * angle], 1)
     weight = torch.tensor(x[:, 0])
@@ -149,7 +169,9 @@ def test_columns_without_a_part_beyond_the_basis(k: int) -> None:
     point = _moving(x)
     vectors = ep.decompose(point, k=k, dimension=1).vectors
     with pytest.warns(ep.EigenprobeWarning, match="copies beyond the vectors asked for"):
-        (gradient,) = torch.autograd.grad((torch.tensor(np.cos(angle * (k // 2) + 1)) * vectors[:, -1]).sum(), point)
+        (gradient,) = torch.autograd.grad(
+            (torch.tensor(np.cos(angle * (k // 2) + 1)) * vectors[:, -1]).sum(), point
+        )
     assert bool(torch.isfinite(gradient).all()) and float(gradient.abs().max()) < 5
 
 
@@ -160,7 +182,10 @@ def test_what_has_no_derivative_says_so(rng: np.random.Generator) -> None:
     assert not basis.eigenvalues.requires_grad
     with pytest.warns(ep.EigenprobeWarning, match="only 'adaptive' weights"):
         ep.laplacian(x, smoother="symmetric")
-    with pytest.raises(ep.InputError, match="2 that coincide"), pytest.warns(ep.EigenprobeWarning, match="coincide"):
+    with (
+        pytest.raises(ep.InputError, match="2 that coincide"),
+        pytest.warns(ep.EigenprobeWarning, match="coincide"),
+    ):
         ep.laplacian(torch.cat([x, x[:2]]))
 
 
@@ -170,86 +195,25 @@ def test_points_move_to_a_spectrum(capsys: pytest.CaptureFixture[str]) -> None:
     assert losses[-1] < 0.1 * losses[0]
 
 
-SYMMETRIC: dict[str, Callable[[ep.Basis, Tensor], Tensor]] = {
-    "squares": lambda basis, w: (w * basis.vectors.square().sum(1)).sum(),
-    "heat": lambda basis, w: (w * (basis.vectors.square() * torch.exp(-basis.eigenvalues)).sum(1)).sum(),
-    "smoothed energy": lambda basis, w: (torch.exp(-basis.eigenvalues) * (w @ basis.normalized) ** 2).sum(),
-    "alignment": lambda basis, w: (w @ basis.normalized).square().sum(),
-    "operator": lambda basis, w: ((basis.vectors * basis.eigenvalues) @ basis.vectors.T).square().sum(),
-}
-
-
-@pytest.mark.parametrize("function", SYMMETRIC)
-@pytest.mark.parametrize("shape", ["circle", "ring", "ellipsoid"])
-def test_functions_that_depend_on_no_choice(shape: str, function: str, rng: np.random.Generator) -> None:
-    """Most of such a gradient may lie in the span of the basis, which is not to reach the solve beyond it."""
-    checked = 0
-    for n, k in ((20, 3), (20, 5), (56, 7), (91, 9)):
-        angle = 2 * np.pi * np.arange(n) / n
-        x = np.stack([np.cos(angle), np.sin(angle)], 1)
-        if shape == "ring":
-            x = x * (1 + 0.02 * rng.normal(size=(n, 1)))
-        elif shape == "ellipsoid":
-            x, n = c.even(c.random_sphere, 150, rng) * rng.uniform(0.6, 2, 3), 150
-        weight = torch.tensor(x[:, 0])  # on a circle, of the span itself
-        point = _moving(x)
-        own: dict[str, Any] = {"dimension": 2 if shape == "ellipsoid" else 1, "neighbours": "plain"}
-        basis = ep.decompose(point, k=k, **own)
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            (gradient,) = torch.autograd.grad(SYMMETRIC[function](basis, weight), point)
-        if said:
-            continue  # of a choice, or of a pair that k cuts
-        checked += 1
-        direction = rng.normal(size=x.shape)
-
-        moved = [ep.decompose(_moving(x + sign * STEP * direction), k=k, **own) for sign in (1, -1)]
-        after, before = (float(SYMMETRIC[function](each, weight).detach()) for each in moved)
-        found, expected = float((gradient.numpy() * direction).sum()), (after - before) / (2 * STEP)
-        assert found == pytest.approx(expected, rel=1e-2, abs=1e-5 * (1 + abs(after))), (n, k)
-    assert checked >= 2 or function in ("heat", "smoothed energy", "operator")
-
-
-def test_single_eigenvalues_of_an_equal_pair_say_so() -> None:
-    angle = 2 * np.pi * np.arange(40) / 40
-    points = _moving(np.stack([np.cos(angle), np.sin(angle)], 1))
-    values = ep.decompose(points, k=5).eigenvalues
-    with pytest.warns(ep.EigenprobeWarning, match="leave the choice among their vectors free"):
-        torch.autograd.grad(values[1], points)
-
-
 @pytest.mark.parametrize("k", [2, 4, 6])
 @pytest.mark.parametrize("n", [40, 57])
 def test_what_depends_on_a_group_that_k_cuts_says_so(n: int, k: int) -> None:
-    """The last eigenvalue of a circle is one of two: its gradient is that of either, or of neither."""
+    """The last eigenvalue of a circle is one of two: its gradient is that of either, or of
+    neither.
+    """
     angle = 2 * np.pi * np.arange(n) / n
     turn = np.linalg.qr(np.random.default_rng(n + k).normal(size=(3, 3)))[0]
     points = _moving(np.stack([np.cos(angle), np.sin(angle), 0 * angle], 1) @ turn)
     basis = ep.decompose(points, k=k, dimension=1)
     heat = (basis.vectors * torch.exp(-basis.eigenvalues)) @ basis.vectors.T
-    for asked in (basis.eigenvalues.sum(), basis.eigenvalues[-1] ** 2, heat[3, 7], heat.diagonal().square().sum()):
+    for asked in (
+        basis.eigenvalues.sum(),
+        basis.eigenvalues[-1] ** 2,
+        heat[3, 7],
+        heat.diagonal().square().sum(),
+    ):
         with pytest.warns(ep.EigenprobeWarning, match="copies beyond the vectors asked for"):
             torch.autograd.grad(asked, points, retain_graph=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         torch.autograd.grad(basis.eigenvalues[: k - 1].sum(), points)
-
-
-@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
-def test_the_solve_beside_known_vectors_is_exact(unit: float, rng: np.random.Generator) -> None:
-    """``(L - lambda_k M) y = r`` in the complement of ``V``, against a dense pseudo-inverse."""
-    n, k = 40, 4
-    head, tail = np.triu_indices(n, 1)
-    weight, mass = rng.random(len(head)) ** 4, rng.random(n) + 0.5
-    off = np.zeros((n, n))
-    off[head, tail] = off[tail, head] = weight
-    stiffness = np.diag(off.sum(1)) - off
-    values, vectors = eigh(stiffness, np.diag(mass))
-    v, right = vectors[:, :k], unit * rng.normal(size=(n, k))
-    expected = sum(np.outer(vectors[:, j], (vectors[:, j] @ right) / (values[j] - values[:k])) for j in range(k, n))
-    given = (torch.from_numpy(each) for each in (weight, mass, values[:k], v, right))
-    w, m, lam, found, rest = given
-    edges = Edges(torch.from_numpy(head), torch.from_numpy(tail), n)
-    np.testing.assert_allclose(
-        _complement(w, m, edges, lam, found, rest)[0].numpy(), expected, rtol=1e-8, atol=1e-9 * unit
-    )

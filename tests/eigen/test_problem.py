@@ -1,45 +1,112 @@
-"""Tests of `eigen.problem`: the eigenproblem that every solver gets, and what it gives back."""
+"""The eigenproblem as solvers see it, against dense algebra."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
-from eigenprobe.eigen.problem import Eigenpairs, FunctionOperator, Unsuited, null_vectors
-from tests.eigen.test_chebyshev import block, generator, problem
+from eigenprobe.eigen import smoother_filter
+from eigenprobe.eigen.problem import (
+    FunctionOperator,
+    SparseOperator,
+    normal_block,
+    null_vectors,
+    spectral_bounds,
+)
+from eigenprobe.graph import build_graph
+from eigenprobe.search.layout import Segments
+from eigenprobe.smoothers import Smoother, build_smoother
+from tests import clouds as c
+
+DOUBLE = torch.float64
 
 
-def test_blocks_of_a_problem() -> None:
-    assert problem().n == 12 and problem().width == 7
-    assert problem(wanted=9).width == 11 and problem(c=0, wanted=9).width == 12
-    sparse = problem(c=0)
-    assert sparse.sparse is sparse.operator
-    sparse.operator = FunctionOperator(lambda x: x, 12, torch.device("cpu"))
-    with pytest.raises(Unsuited):
-        _ = sparse.sparse
-    fresh = problem().block()
-    assert fresh.shape == (12, 7) and fresh.dtype == torch.float32
-    torch.testing.assert_close(fresh, torch.randn(12, 7, generator=generator()))
-    start = block(12, 2)
-    given = problem(start=start).block()
-    torch.testing.assert_close(given[:, :2], start.float())
-    torch.testing.assert_close(given[:, 2:], torch.randn(12, 5, generator=generator()) / 12**0.5)
-    torch.testing.assert_close(problem(start=block(12, 9)).block(), block(12, 9)[:, :7].float())
-    pairs = Eigenpairs(start, torch.tensor([0.0, 0.25]))
-    assert pairs.factors.tolist() == [1.0, 0.75]
+def stack(sizes: tuple[int, ...], rng: np.random.Generator, k: int = 10) -> Smoother:
+    points = torch.from_numpy(np.concatenate([c.random_sphere(n, rng) for n in sizes]))
+    return build_smoother(build_graph(points, k, clouds=sizes), dimension=2)
 
 
-def test_known_vectors_are_constants_of_the_parts() -> None:
-    mass = torch.rand(9, generator=generator(2), dtype=torch.float64)
-    mass = mass / mass.sum()
-    labels = torch.tensor([0, 1, 2, 0, 1, 2, 0, 0, 1])
-    for k, width in ((1, 1), (2, 2), (3, 3), (5, 3)):
-        found = null_vectors(mass, labels, 3, k)
-        assert found.shape == (9, width)
-        torch.testing.assert_close(found.T @ found, torch.eye(width, dtype=torch.float64), atol=1e-12, rtol=0)
-        torch.testing.assert_close(found[:, 0], mass.sqrt())
-        constant = found / mass.sqrt()[:, None]
-        for part in range(3):
-            inside = constant[labels == part]
-            torch.testing.assert_close(inside, inside[:1].expand_as(inside))
-    torch.testing.assert_close(null_vectors(mass, torch.zeros(9, dtype=torch.int64), 1, 4), mass.sqrt()[:, None])
+def random_block(n: int, p: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return normal_block((n, p), generator, torch.device("cpu"), DOUBLE)
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2, 9])
+@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
+def test_every_cloud_has_its_filter(degree, dtype, rng) -> None:
+    sizes = (40, 30, 25)
+    operator = SparseOperator(stack(sizes, rng).matrix, clouds=sizes)
+    x = random_block(95, 3)
+    lo, hi = torch.tensor([0.0, -0.1, 0.2]).double(), torch.tensor([0.8, 0.9, 0.95]).double()
+    found = operator.filter(x.to(dtype), degree, lo, hi)
+    assert found.dtype == dtype
+    parts = zip(x.split(sizes), found.split(sizes), range(3), strict=True)
+    for given, swept, i in parts:
+        rows = slice(sum(sizes[:i]), sum(sizes[: i + 1]))
+        mu, u = torch.linalg.eigh(operator.matrix.to_dense()[rows, rows])
+        place = (2 * mu - hi[i] - lo[i]) / (hi[i] - lo[i])
+        factor = np.polynomial.chebyshev.chebval(place.numpy(), [0] * degree + [1])
+        exact = u @ (torch.from_numpy(factor)[:, None] * (u.mT @ given))
+        torch.testing.assert_close(
+            swept.double(), exact, rtol=1e-4, atol=1e-5 if dtype == torch.float32 else 1e-9
+        )
+
+
+def test_filters_of_functions_and_smoothers(rng) -> None:
+    smoother = stack((30, 30), rng)
+    matrix = smoother.matrix.to_dense()
+    operator = FunctionOperator(lambda x: matrix @ x, 60, matrix.device)
+    x = random_block(60, 2)
+    lo, hi = torch.tensor([0.1]).double(), torch.tensor([0.7]).double()
+    sparse = SparseOperator(smoother.matrix)
+    torch.testing.assert_close(
+        operator.filter(x, 6, lo, hi), sparse.filter(x, 6, lo, hi), rtol=1e-8, atol=1e-8
+    )
+    coefficients = torch.tensor([[0.2, -1.0, 0.5], [1.0, 0.3, 0.0]]).double()
+    found = smoother_filter(smoother, x.view(2, 30, 2), coefficients)
+    for i, rows in enumerate((slice(0, 30), slice(30, 60))):
+        b = 2 * matrix[rows, rows] - torch.eye(30)
+        exact = coefficients[i, 0] * x[rows] + coefficients[i, 1] * (b @ x[rows])
+        exact = exact + coefficients[i, 2] * (2 * b @ b @ x[rows] - x[rows])
+        torch.testing.assert_close(found[i], exact)
+
+
+def test_bounds_hold_the_spectrum_of_every_cloud(rng) -> None:
+    sizes = (80, 50)
+    operator = SparseOperator(stack(sizes, rng).matrix, clouds=sizes)
+    lo, hi = spectral_bounds(operator, operator.each, torch.Generator().manual_seed(0))
+    for i, rows in enumerate((slice(0, 80), slice(80, 130))):
+        mu = torch.linalg.eigvalsh(operator.matrix.to_dense()[rows, rows])
+        assert lo[i] <= mu[0] + 1e-3 and mu[-1] <= hi[i] + 1e-3 and hi[i] - lo[i] < 1.3
+    whole = spectral_bounds(operator, Segments((130,), lo.device), torch.Generator())
+    assert whole[0].shape == (1,)
+
+
+def test_weyls_law_finds_the_gaps_of_even_points() -> None:
+    smoother = build_smoother(torch.from_numpy(c.fibonacci_sphere(1500)))
+    operator = SparseOperator(smoother.matrix, laplacian_diagonal=smoother.leaving)
+    exact = torch.linalg.eigvalsh(operator.laplacian().to_dense())
+    for k in (16, 25, 49):
+        assert 0.8 < float(operator.weyl_gap(k)[0] / exact[k - 1 : k + 1].mean()) < 1.25
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_null_vectors_are_constants_of_the_parts(k, rng) -> None:
+    """Of clouds with one, three and two parts, one of them a single point."""
+    sphere = c.random_sphere(40, rng)
+    clouds = [
+        sphere,
+        np.concatenate([sphere, sphere[:20] + 9, sphere[:20] * 0.5 - 9]),
+        np.concatenate([sphere, sphere[:15] + 9]),
+    ]
+    sizes = tuple(map(len, clouds))
+    graph = build_graph(torch.from_numpy(np.concatenate(clouds)), 6, clouds=sizes)
+    smoother = build_smoother(graph, dimension=2)
+    known, parts = null_vectors(smoother, k)
+    assert parts == (1, min(k, 3), min(k, 2))
+    torch.testing.assert_close(smoother.matrix @ known, known, atol=1e-12, rtol=0)
+    torch.testing.assert_close(known[:, 0], smoother.mass.sqrt())
+    for rows, count in zip(known.split(sizes), parts, strict=True):
+        gram = torch.diag((torch.arange(min(k, 3)) < count).double())
+        torch.testing.assert_close(rows.mT @ rows, gram, atol=1e-12, rtol=0)

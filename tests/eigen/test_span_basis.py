@@ -8,8 +8,7 @@ from torch import Tensor
 
 from eigenprobe.cloud import Frame
 from eigenprobe.eigen import Span, orthonormalise, ritz, rotate, solve, sweep
-from eigenprobe.eigen.span import _finish, basis_of, small_ritz
-from eigenprobe.errors import InputError
+from eigenprobe.eigen.span import basis_of, small_ritz
 from eigenprobe.graph import Placed, stack
 from eigenprobe.smoothers import Smoother, build_smoother
 from tests import clouds as c
@@ -21,7 +20,9 @@ def cloud(n: int, seed: int = 0) -> Tensor:
 
 
 def start(n: int, k: int, seed: int = 1) -> Tensor:
-    return orthonormalise(torch.randn((n, k), generator=torch.Generator().manual_seed(seed), dtype=torch.float64))[0]
+    return orthonormalise(
+        torch.randn((n, k), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    )[0]
 
 
 def turned(q: Tensor, smoother: Smoother) -> tuple[Tensor, Tensor]:
@@ -29,27 +30,10 @@ def turned(q: Tensor, smoother: Smoother) -> tuple[Tensor, Tensor]:
     return q.double() @ rotation, 1 - gaps
 
 
-@pytest.mark.parametrize("kind", ["symmetric", "adaptive", "row"])
-def test_ritz_rotates_within_the_span(kind):
-    smoother, q = build_smoother(cloud(300), kind), start(300, 12)
-    rotated, mu = turned(q, smoother)
-    assert torch.allclose(rotated @ rotated.mT, q @ q.mT, atol=1e-10)
-    assert bool((mu.diff() <= 1e-12).all())
-    again, same = turned(rotated, smoother)
-    assert torch.allclose(mu, same, atol=1e-10)
-    assert torch.allclose((again * rotated).sum(0).abs(), torch.ones(12, dtype=torch.float64), atol=1e-6)
-
-
 def test_ritz_diagonalises():
     smoother, q = build_smoother(cloud(300)), start(300, 12)
     rotated, mu = turned(q, smoother)
     assert torch.allclose(rotated.mT @ smoother.apply(rotated), torch.diag(mu), atol=1e-10)
-
-
-def test_ritz_of_a_power_has_the_roots_of_its_values():
-    smoother = build_smoother(cloud(300))
-    q = solve(smoother, 8).vectors @ start(8, 8)
-    assert torch.allclose(ritz(q, smoother, power=6)[0], ritz(q, smoother)[0], atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "adaptive"])
@@ -62,29 +46,10 @@ def test_sweeps_climb_to_the_optimum(kind):
         q, mu = turned(sweep(q, smoother, 4), smoother)
         assert before < mu.sum() <= best + 1e-10
     assert torch.allclose(q.mT @ q, torch.eye(10, dtype=q.dtype), atol=1e-10)
-    for _ in range(60):
+    for _ in range(200):
         q, mu = turned(sweep(q, smoother, 16), smoother)
     assert torch.allclose(mu[:5], solve(smoother, 5).factors, rtol=0, atol=1e-3 * float(1 - mu[4]))
     assert torch.allclose(q[:, 0].abs(), smoother.mass.sqrt(), atol=1e-3)
-
-
-def test_row_sweeps_raise_the_energy_of_the_covariance():
-    smoother = build_smoother(cloud(300), "row")
-    q, mu = turned(start(300, 6), smoother)
-    assert turned(sweep(q, smoother, 4), smoother)[1].sum() > mu.sum()
-
-
-def test_stacked_clouds_are_rotated_one_by_one():
-    smoothers = [build_smoother(cloud(200, seed=s), balance=False) for s in range(3)]
-    columns = torch.stack([start(200, 8, seed=s) for s in range(3)])
-    root = torch.stack([s.mass.sqrt() for s in smoothers])[..., None]
-    columns = torch.cat([root, columns], -1)
-    stacked = build_smoother(stack([s.graph for s in smoothers]), balance=False)
-    together = rotate(Span(columns), stacked, 6, sweeps=2)
-    for i, smoother in enumerate(smoothers):
-        alone = rotate(Span(columns[i]), smoother, 6, sweeps=2)
-        assert torch.allclose(alone.eigenvalues, together.eigenvalues[i], rtol=1e-8, atol=1e-8)
-        assert torch.allclose(alone.q, together.q[i], atol=1e-6)
 
 
 def test_a_span_of_the_optimum_gives_the_optimum():
@@ -92,10 +57,14 @@ def test_a_span_of_the_optimum_gives_the_optimum():
     pairs = solve(smoother, 12)
     columns = torch.cat([pairs.vectors[:, :1], pairs.vectors[:, 1:] @ start(11, 11)], 1)
     found = rotate(Span(columns), smoother, 12)
-    assert torch.allclose(found.eigenvalues, pairs.gaps.clamp_min(0) / smoother.step_time, atol=1e-8)
+    assert torch.allclose(
+        found.eigenvalues, pairs.gaps.clamp_min(0) / smoother.step_time, atol=1e-8
+    )
     assert torch.allclose(columns @ found.matrix, found.q, atol=1e-9)
     v = found.vectors
-    assert torch.allclose(v.mT @ (smoother.mass[:, None] * v), torch.eye(12, dtype=v.dtype), atol=1e-9)
+    assert torch.allclose(
+        v.mT @ (smoother.mass[:, None] * v), torch.eye(12, dtype=v.dtype), atol=1e-9
+    )
     assert torch.allclose(v[:, 0], torch.ones(500, dtype=v.dtype), atol=1e-9)
     third = (smoother.mass[:, None] * v**3).sum(0)
     size = (smoother.mass[:, None] * v.abs() ** 3).sum(0)
@@ -103,7 +72,9 @@ def test_a_span_of_the_optimum_gives_the_optimum():
 
 
 def test_repeated_zeros_do_not_mix_with_the_constant():
-    """Two far parts: mu = 1 twice. The constant stays the first vector and the basis orthonormal."""
+    """Two far parts: mu = 1 twice. The constant stays the first vector and the basis
+    orthonormal.
+    """
     x = torch.cat([cloud(150), cloud(150, seed=1) + 20])
     smoother = build_smoother(x)
     generator = torch.Generator().manual_seed(3)
@@ -115,29 +86,24 @@ def test_repeated_zeros_do_not_mix_with_the_constant():
     assert float(found.eigenvalues[1]) < 1e-8 < float(found.eigenvalues[2])
 
 
-def test_float32_keeps_small_gaps():
-    smoother = build_smoother(cloud(2000))
-    pairs = solve(smoother, 10)
-    gaps, _ = ritz(pairs.vectors.float(), smoother.to(dtype=torch.float32))
-    assert gaps.dtype == torch.float64
-    assert torch.allclose(gaps[1:], pairs.gaps[1:], rtol=1e-2)
-
-
-def test_bad_input():
-    with pytest.raises(InputError, match="at least 1"):
-        sweep(start(100, 3), build_smoother(cloud(100)), 0)
-
-
 def test_dependent_directions_of_a_small_problem_are_left_out():
-    """``small u = g gram u`` with a Gram matrix of rank three: the three pairs of the span, whatever the scales."""
+    """``small u = g gram u`` with a Gram matrix of rank three: the three pairs of the span,
+    whatever the scales.
+    """
     g = torch.Generator().manual_seed(0)
     span = torch.linalg.qr(torch.randn(9, 3, generator=g, dtype=torch.float64))[0]
     operator = torch.diag(torch.arange(1.0, 10, dtype=torch.float64))
-    columns = span @ torch.randn(3, 5, generator=g, dtype=torch.float64) * torch.logspace(-3, 3, 5, dtype=torch.float64)
+    columns = (
+        span
+        @ torch.randn(3, 5, generator=g, dtype=torch.float64)
+        * torch.logspace(-3, 3, 5, dtype=torch.float64)
+    )
     values, vectors = small_ritz(columns.T @ operator @ columns, columns.T @ columns)
     torch.testing.assert_close(values, torch.linalg.eigvalsh(span.T @ operator @ span))
     found = columns @ vectors
-    torch.testing.assert_close(found.T @ found, torch.eye(3, dtype=torch.float64), atol=1e-8, rtol=0)
+    torch.testing.assert_close(
+        found.T @ found, torch.eye(3, dtype=torch.float64), atol=1e-8, rtol=0
+    )
 
 
 def test_columns_that_add_nothing_come_last():
@@ -147,35 +113,44 @@ def test_columns_that_add_nothing_come_last():
     root = both.mass.sqrt().reshape(2, -1, 1)
     x = torch.randn(2, 120, 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     first = torch.cat([root, x[..., :2]], -1)
-    extra = torch.stack([torch.cat([x[0, :, 2:], x[0, :, :1]], 1), x[1, :, :2]])  # one new direction, and none
+    extra = torch.stack(
+        [torch.cat([x[0, :, 2:], x[0, :, :1]], 1), x[1, :, :2]]
+    )  # one new direction, and none
     found = rotate(Span(torch.cat([first, extra], -1), leading=3), both, 3)
     eye = torch.eye(3, dtype=torch.float64).expand(2, 3, 3)
     torch.testing.assert_close(found.q.mT @ found.q, eye, atol=1e-8, rtol=0)
     assert bool((found.eigenvalues.diff(dim=-1) >= 0).all())
 
 
-@pytest.mark.parametrize("power", [1, 3])
 @pytest.mark.parametrize("known", [0, 1])
-def test_ritz_gives_ascending_gaps_and_their_vectors(power: int, known: int) -> None:
+def test_ritz_gives_ascending_gaps_and_their_vectors(known: int) -> None:
     sphere = c.sphere_smoother()
     mu, u = torch.linalg.eigh(sphere.matrix.to_dense().double())
     mu, u = mu.flip(0)[:6], u.flip(1)[:, :6]
     turn = torch.linalg.qr(
-        torch.randn(6 - known, 6 - known, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        torch.randn(
+            6 - known, 6 - known, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+        )
     ).Q
     q = torch.cat([u[:, :known], u[:, known:] @ turn], 1)
-    gaps, rotation = ritz(q, sphere, power=power, known=known)
+    gaps, rotation = ritz(q, sphere, known=known)
     torch.testing.assert_close(gaps, 1 - mu, atol=1e-7, rtol=1e-6)
     vectors = q @ rotation
     image = sphere.apply(vectors.to(sphere.dtype)).double()
     torch.testing.assert_close(image, (1 - gaps) * vectors, atol=1e-6, rtol=1e-6)
-    torch.testing.assert_close(vectors.mT @ vectors, torch.eye(6, dtype=torch.float64), atol=1e-8, rtol=1e-8)
+    torch.testing.assert_close(
+        vectors.mT @ vectors, torch.eye(6, dtype=torch.float64), atol=1e-8, rtol=1e-8
+    )
 
 
 @pytest.mark.parametrize("moved", [False, True])
 def test_a_basis_has_its_vectors_at_the_given_points(moved: bool) -> None:
-    """Copies share mass and value, rows go back to their places, eigenvalues to the units of the caller."""
-    smoother = build_smoother(torch.from_numpy(c.fibonacci_sphere(60)), "adaptive", k=12, dimension=2)
+    """Copies share mass and value, rows go back to their places, eigenvalues to the units of the
+    caller.
+    """
+    smoother = build_smoother(
+        torch.from_numpy(c.fibonacci_sphere(60)), "adaptive", k=12, dimension=2
+    )
     rotation = rotate(Span(solve(smoother, 4).vectors), smoother, 4)
     order = torch.randperm(60, generator=torch.Generator().manual_seed(0))
     given = 3 * torch.from_numpy(c.fibonacci_sphere(60))
@@ -184,7 +159,9 @@ def test_a_basis_has_its_vectors_at_the_given_points(moved: bool) -> None:
     cloud = Placed(given, frame, short_cuts=cuts)
     if moved:  # given point i is row rows[i]; the last three are copies
         rows = torch.cat([order.argsort(), order.argsort()[:3]])
-        cloud = Placed(torch.cat([given[order][order.argsort()], given[:3]]), frame, rows, order, cuts)
+        cloud = Placed(
+            torch.cat([given[order][order.argsort()], given[:3]]), frame, rows, order, cuts
+        )
     basis = basis_of(rotation, smoother, cloud, info={"method": "direct"})
     torch.testing.assert_close(basis.eigenvalues, rotation.eigenvalues / 9)
     gram = basis.normalized.mT @ basis.normalized
@@ -194,38 +171,9 @@ def test_a_basis_has_its_vectors_at_the_given_points(moved: bool) -> None:
     copies = torch.bincount(at, minlength=60)
     torch.testing.assert_close(basis.mass, (rotation.mass / copies)[at])
     torch.testing.assert_close(basis.normalized, basis.vectors * basis.mass.sqrt()[:, None])
-    assert torch.equal(basis.short_cuts, order[cuts] if moved else cuts) and basis.info["short_cuts"] == 2
+    assert (
+        torch.equal(basis.short_cuts, order[cuts] if moved else cuts)
+        and basis.info["short_cuts"] == 2
+    )
     assert basis.info.get("duplicates") == (3 if moved else None) and basis.info["dimension"] == 2.0
     assert basis.prepared().smoother is smoother
-
-
-@pytest.mark.parametrize("power", [1, 2, 3])
-def test_ritz_values_of_a_span_that_is_not_invariant(power: int) -> None:
-    """Those of ``q^T A^power q``, by roots, which negative ones have none of; zero columns have gap one."""
-    smoother = build_smoother(torch.from_numpy(c.fibonacci_sphere(40)), "symmetric", k=8)
-    q = torch.linalg.qr(torch.randn(40, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).Q
-    matrix = torch.linalg.matrix_power(smoother.matrix.to_dense().double(), power)
-    values, vectors = torch.linalg.eigh(q.mT @ matrix @ q)
-    gaps, turn = ritz(q, smoother, power=power)
-    positive = values.flip(0).clamp_min(torch.finfo(torch.float64).eps)
-    torch.testing.assert_close(gaps, 1 - (values.flip(0) if power == 1 else positive ** (1 / power)))
-    known = values.flip(0) > 1e-6
-    alike = (vectors.flip(1) * turn).sum(0).abs()
-    torch.testing.assert_close(alike[known], torch.ones(int(known.sum()), dtype=torch.float64))
-    if power == 1:
-        wide = torch.cat([q, torch.zeros(40, 1, dtype=torch.float64)], 1)
-        torch.testing.assert_close(
-            ritz(wide, smoother)[0].sort().values, torch.cat([gaps, torch.ones(1)]).sort().values
-        )
-
-
-def test_columns_that_are_zero_have_no_place_among_others() -> None:
-    """However small their gap: the constant is first, then ascending, and what a widened span left out is last."""
-    smoother = build_smoother(torch.from_numpy(c.fibonacci_sphere(30)), "symmetric", k=8)
-    q = torch.linalg.qr(torch.cat([smoother.mass.sqrt()[:, None], torch.randn(30, 4).double()], 1)).Q
-    q[:, 2] = 0
-    gaps = torch.tensor([1e-3, 0.5, 1e-9, 0.2, 0.4], dtype=torch.float64)
-    found = _finish(q, torch.eye(5, dtype=torch.float64), gaps, smoother, 4)
-    torch.testing.assert_close(found.gaps, gaps[[0, 3, 4, 1]])
-    torch.testing.assert_close(found.eigenvalues[1:], found.gaps[1:] / smoother.step_time)
-    torch.testing.assert_close(found.q.abs(), q[:, [0, 3, 4, 1]].abs())

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from eigenprobe import InputError, OptimalApproximationEigenmaps
+from eigenprobe import Eigenmaps, InputError
 
 FAST = {"max_iter": 5, "hidden_layer_sizes": (8,), "random_state": 0, "device": "cpu"}
 
@@ -28,9 +28,9 @@ def _expected_failures(estimator: Any) -> dict[str, str]:
 @pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
 @parametrize_with_checks(
     [
-        OptimalApproximationEigenmaps(random_state=0, device="cpu"),
-        OptimalApproximationEigenmaps(2, solver="network", **FAST),
-        OptimalApproximationEigenmaps(2, random_state=0, device="cpu"),
+        Eigenmaps(random_state=0, device="cpu"),
+        Eigenmaps(2, solver="network", **FAST),
+        Eigenmaps(2, random_state=0, device="cpu"),
     ],
     expected_failed_checks=_expected_failures,
 )
@@ -43,7 +43,7 @@ def test_estimator_checks(estimator: Any, check: Any) -> None:
 def test_clone_pickle_and_pandas(solver: str) -> None:
     pandas = pytest.importorskip("pandas")
     X, _ = make_blobs(60, 4, centers=3, random_state=0)
-    model = OptimalApproximationEigenmaps(3, solver=solver, **FAST)
+    model = Eigenmaps(3, solver=solver, **FAST)
     assert clone(model).get_params() == model.get_params()
     model.fit(X)
     again = pickle.loads(pickle.dumps(model))
@@ -51,7 +51,7 @@ def test_clone_pickle_and_pandas(solver: str) -> None:
     frame = pandas.DataFrame(X, columns=list("abcd"))
     named = clone(model).set_output(transform="pandas").fit(frame)
     table = named.transform(frame)
-    assert list(table.columns) == [f"optimalapproximationeigenmaps{i}" for i in range(3)]
+    assert list(table.columns) == [f"eigenmaps{i}" for i in range(3)]
     np.testing.assert_allclose(table.to_numpy(), model.embedding_, atol=1e-12)
     assert list(named.feature_names_in_) == list("abcd")
 
@@ -60,15 +60,17 @@ def test_pipeline_and_grid_search() -> None:
     X, y = load_digits(n_class=4, return_X_y=True)
     X, y = X[:300], y[:300]
     pipeline = make_pipeline(
-        MinMaxScaler(), OptimalApproximationEigenmaps(6, random_state=0, device="cpu"), KNeighborsClassifier(5)
+        MinMaxScaler(), Eigenmaps(6, random_state=0, device="cpu"), KNeighborsClassifier(5)
     )
-    name = "optimalapproximationeigenmaps__coordinates"
+    name = "eigenmaps__coordinates"
     search = GridSearchCV(pipeline, {name: ["sphere", "vectors"]}, cv=2).fit(X, y)
     assert search.best_score_ > 0.9
 
 
 def test_times_in_a_data_frame_are_named(rng: np.random.Generator) -> None:
     pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"a": rng.normal(size=40), "when": pandas.date_range("2020", periods=40)})
-    with pytest.raises(InputError, match="column 'when' holds times: make numbers of them first"):
-        OptimalApproximationEigenmaps(2).fit(frame)
+    frame = pandas.DataFrame(
+        {"a": rng.normal(size=40), "when": pandas.date_range("2020", periods=40)}
+    )
+    with pytest.raises(InputError, match="column 'when' is not: make numbers of times"):
+        Eigenmaps(2).fit(frame)

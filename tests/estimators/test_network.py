@@ -20,7 +20,9 @@ def smoother(rng: np.random.Generator) -> Smoother:
 
 
 def _principal(x: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mean, and principal directions over the root of their deviation (times the root of the mean deviation)."""
+    """Mean, and principal directions over the root of their deviation (times the root of the mean
+    deviation).
+    """
     values, vectors = np.linalg.eigh(np.cov(x.T, bias=True))
     deviation, vectors = np.sqrt(np.maximum(values[::-1][:width], 0)), vectors[:, ::-1][:, :width]
     kept = deviation > 1e-3 * deviation[0]
@@ -63,23 +65,33 @@ def test_context_features_are_averages_along_principal_directions(smoother: Smoo
 
 
 def test_constant_columns_have_no_direction(rng: np.random.Generator) -> None:
-    x = torch.from_numpy(np.column_stack([rng.normal(size=(50, 3)), np.full((50, 2), 4.0), 1e-5 * rng.normal(size=50)]))
+    x = torch.from_numpy(
+        np.column_stack(
+            [rng.normal(size=(50, 3)), np.full((50, 2), 4.0), 1e-5 * rng.normal(size=50)]
+        )
+    )
     mean, turn = network._principal(x, 6)
     assert turn.shape == (6, 3)
     np.testing.assert_allclose(mean.numpy(), x.mean(0).numpy())
 
 
 def test_the_training_of_an_embedding(monkeypatch: pytest.MonkeyPatch, smoother: Smoother) -> None:
-    """Ten steps of warm-up, or a tenth of the steps, at least one; dense covariances of small clouds."""
+    """Ten steps of warm-up, or a tenth of the steps, at least one; dense covariances of small
+    clouds.
+    """
     from eigenprobe.probes.covariance import Covariance, DenseCovariance
     from eigenprobe.training import module, runs
 
     seen: list[Any] = []
     real = module.Optimisation
     monkeypatch.setattr(
-        module, "Optimisation", lambda *given, **named: seen.append((given, named)) or real(*given, **named)
+        module,
+        "Optimisation",
+        lambda *given, **named: seen.append((given, named)) or real(*given, **named),
     )
-    monkeypatch.setattr(runs, "train", lambda trained, data, settings: seen.append((trained, data, settings)))
+    monkeypatch.setattr(
+        runs, "train", lambda trained, data, settings: seen.append((trained, data, settings))
+    )
     features = network.context_features([smoother])
     for steps, warmup in ((5, 1), (19, 1), (20, 2), (99, 9), (100, 10), (400, 10)):
         training = network.Training((7,), steps, 0.02, {})
@@ -87,10 +99,16 @@ def test_the_training_of_an_embedding(monkeypatch: pytest.MonkeyPatch, smoother:
         made = network._train(features, [smoother], 4, 0, training)
         assert seen[0] == ((steps,), {"rate": 0.02, "warmup": warmup})
         trained, _, settings = seen[1]
-        assert trained.objective.relative and trained.objective.kind == "expected" and settings.device == "cpu"
+        assert (
+            trained.objective.relative
+            and trained.objective.kind == "expected"
+            and settings.device == "cpu"
+        )
     values = network.outputs(made.double(), features[0])
     assert values.shape == (70, 4) and bool((values[:, 0] == 1).all())
     for limit, kind in ((70, DenseCovariance), (69, Covariance)):
         monkeypatch.setattr(network, "DENSE_ROWS", limit)
         batch = network._sampling(features[0], smoother, torch.Generator().manual_seed(0))
-        assert isinstance(batch.covariance, kind) and batch.covariance.trace().item() == pytest.approx(1, rel=1e-5)
+        assert isinstance(
+            batch.covariance, kind
+        ) and batch.covariance.trace().item() == pytest.approx(1, rel=1e-5)

@@ -14,7 +14,9 @@ from eigenprobe.smoothers import neighbourhood_smoother
 def test_values_are_the_network_of_the_extended_features_and_a_file_holds_them() -> None:
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(80, 6, generator=generator, dtype=torch.float64)
-    features, matrix = (torch.randn(*size, generator=generator, dtype=torch.float64) for size in ((80, 5), (3, 3)))
+    features, matrix = (
+        torch.randn(*size, generator=generator, dtype=torch.float64) for size in ((80, 5), (3, 3))
+    )
     cloud = arrange(rows, 8, 3)
     smoother = neighbourhood_smoother(cloud.graph)
     context = NeighbourhoodExtension.of(cloud, smoother, features, torch.ones(5))
@@ -28,4 +30,6 @@ def test_values_are_the_network_of_the_extended_features_and_a_file_holds_them()
     torch.testing.assert_close(mass, known)
     torch.testing.assert_close(function(rows[4:5]), values[4:5])
     again = ContextExtension.from_tensors(function.tensors(), function.facts())
-    torch.testing.assert_close(again(rows[:9]), values, rtol=1e-5, atol=1e-6)  # weights are stored in single precision
+    torch.testing.assert_close(
+        again(rows[:9]), values, rtol=1e-5, atol=1e-6
+    )  # weights are stored in single precision

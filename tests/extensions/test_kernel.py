@@ -1,4 +1,6 @@
-"""The kernel extension against its two lines of formula, and how far it is from the true function."""
+"""The kernel extension against its two lines of formula, and how far it is from the true
+function.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe import extensions
 from eigenprobe.errors import InputError
 from eigenprobe.extensions.kernel import NEIGHBOURS, KernelExtension
 from eigenprobe.search.neighbours import Metric
@@ -43,16 +44,23 @@ def brute(points: np.ndarray, values: np.ndarray, new: np.ndarray, metric: str) 
 def test_extension_is_the_formula(metric: str, rng: np.random.Generator) -> None:
     points, new = rng.normal(size=(120, 4)), rng.normal(size=(15, 4))
     values = np.stack([np.ones(120), points[:, 0], np.sin(2 * points[:, 1])], 1)
-    extension = KernelExtension(torch.from_numpy(points), torch.from_numpy(values), metric)  # type: ignore[arg-type]
-    np.testing.assert_allclose(extension(torch.from_numpy(new)).numpy(), brute(points, values, new, metric), atol=1e-10)
+    # type: ignore[arg-type]
+    extension = KernelExtension(torch.from_numpy(points), torch.from_numpy(values), metric)
+    np.testing.assert_allclose(
+        extension(torch.from_numpy(new)).numpy(), brute(points, values, new, metric), atol=1e-10
+    )
     alone = torch.cat([extension(torch.from_numpy(new[i : i + 1])) for i in range(15)])
     np.testing.assert_allclose(alone.numpy(), extension(torch.from_numpy(new)).numpy(), atol=1e-12)
 
 
 def test_harmonics_keep_their_size_at_new_points(rng: np.random.Generator) -> None:
-    """Averages shrink a function; its scale undoes that, so that nothing is lost but a few per cent of the details."""
+    """Averages shrink a function; its scale undoes that, so that nothing is lost but a few per cent
+    of the details.
+    """
     x, new = c.fibonacci_sphere(2000), c.random_sphere(400, rng)
-    found = KernelExtension(torch.from_numpy(x), torch.from_numpy(c.sphere_functions(x)))(torch.from_numpy(new))
+    found = KernelExtension(torch.from_numpy(x), torch.from_numpy(c.sphere_functions(x)))(
+        torch.from_numpy(new)
+    )
     wanted = c.sphere_functions(new)
     slope = (found.numpy() * wanted).sum(0) / (wanted**2).sum(0)
     np.testing.assert_allclose(slope, 1, atol=5e-3)
@@ -63,16 +71,21 @@ def test_stored_extensions_must_fit_together(rng: np.random.Generator) -> None:
     x = torch.from_numpy(rng.normal(size=(30, 3)))
     extension = KernelExtension(x, x[:, :2])
     again = KernelExtension.from_tensors(extension.tensors(), extension.facts())
-    assert torch.equal(again(x[:4] + 0.1), extension(x[:4] + 0.1)) and extension(x[:0]).shape == (0, 2)
+    assert torch.equal(again(x[:4] + 0.1), extension(x[:4] + 0.1)) and extension(x[:0]).shape == (
+        0,
+        2,
+    )
     for name in ("points", "remainder", "scale"):
-        with pytest.raises(InputError, match="extension of 30 points and 2 vectors"):
+        with pytest.raises(InputError, match="expected 30 points and 2 vectors"):
             KernelExtension.from_tensors(
                 {**extension.tensors(), name: extension.tensors()[name][:-1]}, extension.facts()
             )
 
 
 def test_size_does_not_matter(rng: np.random.Generator) -> None:
-    """Squares of distances of 1e-170 are 0 in double precision; values are those of the same cloud of size one."""
+    """Squares of distances of 1e-170 are 0 in double precision; values are those of the same cloud
+    of size one.
+    """
     x, new = torch.from_numpy(rng.normal(size=(60, 3))), torch.from_numpy(rng.normal(size=(9, 3)))
     values = x[:, :2].sin()
     expected = KernelExtension(x, values)(new)
@@ -81,8 +94,10 @@ def test_size_does_not_matter(rng: np.random.Generator) -> None:
 
 
 def test_at_a_fitted_point_all_weight_is_on_that_point(rng: np.random.Generator) -> None:
-    """However near the next one is: at a hundred-thousandth of the reach its share would be its squared distance over
-    what counts as none, so that must be a square of rounding. What is nearer than rounding is the same point."""
+    """However near the next one is: at a hundred-thousandth of the reach its share would be its
+    squared distance over what counts as none, so that must be a square of rounding. What is nearer
+    than rounding is the same point.
+    """
     for dtype, near, atol in ((torch.float64, 1e-5, 1e-9), (torch.float32, 1e-3, 1e-4)):
         x = torch.from_numpy(rng.normal(size=(40, 3))).to(dtype)
         x[0], x[1] = 0, 0
@@ -92,23 +107,24 @@ def test_at_a_fitted_point_all_weight_is_on_that_point(rng: np.random.Generator)
         torch.testing.assert_close(extension(x), values, atol=atol, rtol=0)
         x[1, 0] = 0.1 * torch.finfo(dtype).eps
         same = KernelExtension(x, values)(x[:2])
-        torch.testing.assert_close(same, values[:2].mean(0).expand(2, 2), atol=100 * torch.finfo(dtype).eps, rtol=0)
+        torch.testing.assert_close(
+            same, values[:2].mean(0).expand(2, 2), atol=100 * torch.finfo(dtype).eps, rtol=0
+        )
     copies = KernelExtension(torch.ones(12, 3), torch.arange(12.0)[:, None])
     assert bool(copies(torch.ones(1, 3)).isfinite().all())
 
 
-@pytest.mark.parametrize(("k", "width"), [(1, 1), (3, 2), (4, 30), (3, 0)])
-def test_averages_are_sums_over_the_neighbours_of_every_row(k: int, width: int, rng: np.random.Generator) -> None:
-    weight, values = torch.from_numpy(rng.random((25, k))), torch.from_numpy(rng.normal(size=(9, width)))
-    indices = torch.from_numpy(rng.integers(9, size=(25, k)))
-    found = extensions.average(weight, values, indices)
-    torch.testing.assert_close(found, torch.einsum("ij,ijk->ik", weight, values[indices]))
-
-
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_fitted_points_have_their_values_bit_by_bit(metric: Metric, rng: np.random.Generator) -> None:
-    x, values = torch.from_numpy(rng.normal(size=(50, 4))), torch.from_numpy(rng.normal(size=(50, 3)))
-    x[20:40] = torch.from_numpy(rng.integers(0, 3, (20, 4)).astype(float)) + 5  # many at equal distances
+def test_fitted_points_have_their_values_bit_by_bit(
+    metric: Metric, rng: np.random.Generator
+) -> None:
+    x, values = (
+        torch.from_numpy(rng.normal(size=(50, 4))),
+        torch.from_numpy(rng.normal(size=(50, 3))),
+    )
+    x[20:40] = (
+        torch.from_numpy(rng.integers(0, 3, (20, 4)).astype(float)) + 5
+    )  # many at equal distances
     unit = x / x.norm(dim=1, keepdim=True) if metric == "cosine" else x
     first = np.unique(unit.numpy().round(9), axis=0, return_index=True)[1]
     extension = KernelExtension(x[first], values[first], metric)

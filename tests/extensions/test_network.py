@@ -26,7 +26,9 @@ def test_values_are_the_formula_and_a_file_holds_them(preset: str, learned: bool
         features[:, 0] = 1  # the constant is known
     expected = features @ matrix
     expected = expected / expected[:, :1] if learned else expected
-    torch.testing.assert_close(function(points), expected)  # at the points of the context attention sees them all
+    torch.testing.assert_close(
+        function(points), expected
+    )  # at the points of the context attention sees them all
     torch.testing.assert_close(function(points[7:9]), expected[7:9])
     again = NetworkExtension.from_tensors(function.tensors(), function.facts())
     torch.testing.assert_close(again(points), expected)
@@ -34,5 +36,7 @@ def test_values_are_the_formula_and_a_file_holds_them(preset: str, learned: bool
 
 def test_only_a_fitted_network_is_one() -> None:
     basis = ep.decompose(np.random.default_rng(0).normal(size=(60, 3)), k=3)
-    with pytest.raises(InputError, match="expected a basis of a fitted network, got one of method 'direct'"):
+    with pytest.raises(
+        InputError, match="expected a basis of a fitted network, got one of method 'direct'"
+    ):
         fitted_network(basis)

@@ -1,7 +1,9 @@
-"""Odd arrays and damaged files: every input is ok or an `InputError`, and what is ok obeys the laws of a basis.
+"""Odd arrays and damaged files: every input is ok or an `InputError`, and what is ok obeys the laws
+of a basis.
 
-``make test`` tries 300 arrays and 100 files; ``make fuzz`` sets EIGENPROBE_FUZZ to the number of arrays (and a third as
-many files). Seeded: the same inputs on every run, or those of EIGENPROBE_FUZZ_SEED.
+``make test`` tries 300 arrays and 100 files; ``make fuzz`` sets EIGENPROBE_FUZZ to the number of
+arrays (and a third as many files). Seeded: the same inputs on every run, or those of
+EIGENPROBE_FUZZ_SEED.
 """
 
 from __future__ import annotations
@@ -25,7 +27,12 @@ from tests.trust import files
 
 COUNT = int(os.environ.get("EIGENPROBE_FUZZ", "300"))
 SEED = int(os.environ.get("EIGENPROBE_FUZZ_SEED", "0"))
-BOUNDED = {"deadline": None, "derandomize": True, "database": None, "suppress_health_check": list(HealthCheck)}
+BOUNDED = {
+    "deadline": None,
+    "derandomize": True,
+    "database": None,
+    "suppress_health_check": list(HealthCheck),
+}
 PHASES = (Phase.explicit, Phase.generate)  # shrinking a slow failure takes longer than reading it
 DTYPES = ("f8", "f4", "f2", ">f8", "i8", "i2", "u1", "bool", "c16", "U4", "O")
 KINDS = ("normal", "grid", "copies", "line", "clusters", "sphere", "constant", "stray")
@@ -60,7 +67,9 @@ clouds = st.fixed_dictionaries(
         "d": st.sampled_from([0, 1, 2, 3, 3, 3, 5, 14, 40]),
         "dtype": st.sampled_from([*DTYPES[:2], *DTYPES[:2], *DTYPES]),
         "scale": st.sampled_from([0, 0, 0, -200, -150, -30, -10, 10, 30, 150, 200]),
-        "spoiled": st.sampled_from(["", "", "", "", "nan", "inf", "flat", "batch", "masked", "reversed", "tensor"]),
+        "spoiled": st.sampled_from(
+            ["", "", "", "", "nan", "inf", "flat", "batch", "masked", "reversed", "tensor"]
+        ),
         "k": st.sampled_from([1, 2, 3, 5, 10, 0, -1, 1000]),
         "smoother": st.sampled_from(["adaptive", "adaptive", "symmetric", "row"]),
         "seed": st.integers(0, 10**6),
@@ -72,7 +81,9 @@ def made(case: dict[str, Any]) -> Any:
     """The array of a case."""
     rng = np.random.default_rng(case["seed"])
     with np.errstate(all="ignore"):
-        x: Any = (drawn(case["kind"], case["n"], case["d"], rng) * 10.0 ** case["scale"]).astype(case["dtype"])
+        x: Any = (drawn(case["kind"], case["n"], case["d"], rng) * 10.0 ** case["scale"]).astype(
+            case["dtype"]
+        )
     numbers = x.dtype.kind == "f" and x.size
     if case["spoiled"] in ("nan", "inf") and numbers:
         x[-1, 0] = float(case["spoiled"])
@@ -111,10 +122,14 @@ def test_arrays(case: dict[str, Any]) -> None:
 
 
 def residuals(basis: ep.Basis) -> np.ndarray:
-    """``|A q - mu q|`` of every pair, ``mu = 1 - lambda tau``, of the operator that made a basis, at its own points."""
+    """``|A q - mu q|`` of every pair, ``mu = 1 - lambda tau``, of the operator that made a basis,
+    at its own points.
+    """
     made = basis.prepared()
     smoother, sample = made.smoother_as_given, made.sample
-    if sample is not None or smoother.n != basis.n:  # copies share a row, and a working sample has its own operator
+    if (
+        sample is not None or smoother.n != basis.n
+    ):  # copies share a row, and a working sample has its own operator
         return np.zeros(1)
     q = torch.as_tensor(np.ascontiguousarray(basis.normalized, np.float64))
     values = torch.as_tensor(np.ascontiguousarray(basis.eigenvalues, np.float64))
@@ -125,7 +140,9 @@ def residuals(basis: ep.Basis) -> np.ndarray:
 @pytest.fixture(scope="module")
 def stock(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, bytes, Any]]:
     found = files.write_all(tmp_path_factory.mktemp("fuzz"))
-    return [(path.name, path.read_bytes(), read) for path, readers in found.items() for read in readers]
+    return [
+        (path.name, path.read_bytes(), read) for path, readers in found.items() for read in readers
+    ]
 
 
 DAMAGE = ("cut", "flip", "zero", "repeat", "insert", "number", "swap")

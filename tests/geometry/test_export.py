@@ -13,7 +13,6 @@ from scipy.io import loadmat
 import eigenprobe as ep
 from eigenprobe.cli import main
 from eigenprobe.errors import InputError
-from eigenprobe.geometry.export import _grid, _write_columns
 from tests.meshes import blob
 
 
@@ -33,7 +32,9 @@ def test_scalars_on_a_shape(tmp_path: Path, basis: ep.Basis, suffix: str, mesh: 
     read = meshio.read(path)
     assert np.array_equal(read.points, basis.points)
     assert list(read.point_data) == ["mass", "v001", "v002", "v003", "v004"]
-    assert np.array_equal(np.column_stack([read.point_data[f"v00{i}"] for i in range(1, 5)]), basis.vectors)
+    assert np.array_equal(
+        np.column_stack([read.point_data[f"v00{i}"] for i in range(1, 5)]), basis.vectors
+    )
     assert np.array_equal(read.point_data["mass"], basis.mass)
     shape = ep.geometry.load(path)  # and our own reader
     assert np.allclose(shape.vertices, basis.points)
@@ -50,7 +51,9 @@ def test_arrays(tmp_path: Path, basis: ep.Basis) -> None:
         assert sorted(arrays) == ["eigenvalues", "faces", "mass", "points", "rows", "vectors"]
         for name, first in {"vectors": 0, "points": 0, "faces": 1}.items():
             expected = getattr(basis, name)
-            assert np.array_equal(arrays[name], expected) and np.array_equal(matlab[name], expected + first)
+            assert np.array_equal(arrays[name], expected) and np.array_equal(
+                matlab[name], expected + first
+            )
         for name, first in {"eigenvalues": 0, "mass": 0, "rows": 1}.items():
             assert np.array_equal(matlab[name][:, 0], getattr(basis, name) + first)
     assert np.array_equal(ep.geometry.load(tmp_path / "a.npz").faces, basis.faces)
@@ -63,13 +66,19 @@ def test_few_and_many_dimensions(tmp_path: Path) -> None:
     many = ep.decompose(rng.normal(size=(50, 5)), k=3)
     many.save(tmp_path / "a.mat")
     for basis, told in ((many, "got 5"), (replace(many, points=None), "got none")):
-        with pytest.raises(InputError, match=rf"a ply file holds points of at most 3 dimensions, {told}: write .npz"):
+        with pytest.raises(
+            InputError,
+            match=rf"a ply file holds points of at most 3 dimensions, {told}: write .npz",
+        ):
             basis.save(tmp_path / "a.ply")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.mat", "a.vtk"]
 
 
 def test_the_command(
-    tmp_path: Path, basis: ep.Basis, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    basis: ep.Basis,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     basis.save("b.safetensors")
@@ -78,7 +87,7 @@ def test_the_command(
     with np.load("sub/b.npz") as arrays:
         assert np.array_equal(arrays["vectors"], basis.vectors[:, :2])
     for words, told in {
-        "export b.safetensors sub/b.npz": "sub/b.npz exists: choose another file, or overwrite it by --force",
+        "export b.safetensors sub/b.npz": "sub/b.npz exists: choose another file",
         "export b.safetensors b.pkl": "a basis is written as .safetensors, .ply",
         "export b.safetensors b.ply -k 9": "expected 1 <= k <= 4, got 9",
         "export sub/b.npz c.ply": "expected a basis written by eigenprobe, cannot read sub/b.npz",
@@ -107,31 +116,15 @@ def test_colours_of_a_vector_and_lines_of_numbers(tmp_path: Path) -> None:
     with (tmp_path / "a.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [*rows[0]] == ["x", "y", "z", "mass", "v001", "v002", "v003", "v004"]
-    np.testing.assert_allclose([float(row["v003"]) for row in rows], basis.vectors[:, 2], rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        [float(row["v003"]) for row in rows], basis.vectors[:, 2], rtol=1e-7, atol=1e-9
+    )
     assert main(["export", str(stored), str(tmp_path / "b.ply"), "--colour", "9", "-q"]) == 2
 
 
-@pytest.mark.parametrize(("columns", "told"), [(1, None), (3, None), (4, "got 4"), (5, "got 5")])
-def test_files_of_grids_hold_points_of_space(columns: int, told: str | None) -> None:
-    points = np.arange(12.0 * columns).reshape(12, columns)
-    basis = ep.Basis(np.eye(12)[:, :2], np.full(12, 1 / 12), np.arange(2.0), points)
-    if told is None:
-        grid = _grid(basis, ".ply")
-        np.testing.assert_array_equal(grid.points, np.pad(points, ((0, 0), (0, 3 - columns))))
-    else:
-        with pytest.raises(InputError, match=f"a ply file holds points of at most 3 dimensions, {told}: write .npz"):
-            _grid(basis, ".ply")
-
-
-def test_a_grid_without_points_is_refused() -> None:
+def test_columns_of_a_basis_without_points_or_in_many_dimensions(tmp_path: Path) -> None:
     basis = ep.Basis(np.eye(12)[:, :2], np.full(12, 1 / 12), np.arange(2.0))
-    with pytest.raises(InputError, match="at most 3 dimensions, got none: write"):
-        _grid(basis, ".ply")
-
-
-def test_columns_of_a_basis_without_points(tmp_path: Path) -> None:
-    basis = ep.Basis(np.eye(12)[:, :2], np.full(12, 1 / 12), np.arange(2.0))
-    _write_columns(tmp_path / "bare.csv", basis)
-    assert (tmp_path / "bare.csv").read_text().splitlines()[0] == "mass,v001,v002"
-    _write_columns(tmp_path / "wide.csv", replace(basis, points=np.zeros((12, 4))))
-    assert (tmp_path / "wide.csv").read_text().splitlines()[0] == "x0,x1,x2,x3,mass,v001,v002"
+    for points, header in ((None, "mass"), (np.zeros((12, 4)), "x0,x1,x2,x3,mass")):
+        replace(basis, points=points).save(tmp_path / "a.csv")
+        lines = (tmp_path / "a.csv").read_text().splitlines()
+        assert lines[0] == f"{header},v001,v002" and len(lines) == 13

@@ -1,9 +1,7 @@
-"""The cotangent oracle against known spectra, and its cache against damage and company."""
+"""The cotangent oracle against known spectra."""
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,14 +12,20 @@ import scipy.sparse
 
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.geometry import oracle
-from eigenprobe.geometry.oracle import _basis, _positive, cotangent, entry_path, point_cloud, smallest_eigenpairs
-from tests.meshes import blob, cube, sphere, tetrahedron, torus
+from eigenprobe.geometry.oracle import (
+    _basis,
+    _positive,
+    cotangent,
+    point_cloud,
+    smallest_eigenpairs,
+)
+from tests.meshes import blob, sphere, tetrahedron
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_sphere_has_l_times_l_plus_one() -> None:
-    basis = oracle(*sphere(16), 16, cache=False)
+    basis = oracle(*sphere(16), 16)
     exact = np.repeat([0, 2, 6, 12], [1, 3, 5, 7])
     assert np.allclose(basis.eigenvalues, exact, rtol=0.02, atol=1e-8)
     assert basis.info["area"] == pytest.approx(4 * np.pi, rel=0.01)
@@ -30,7 +34,9 @@ def test_the_sphere_has_l_times_l_plus_one() -> None:
 def test_no_copy_of_a_repeated_eigenvalue_is_missed() -> None:
     """The grid Laplacian of a torus of squares has eigenvalues of multiplicity up to eight."""
     n = 24
-    ring = scipy.sparse.diags_array([2.0, -1, -1, -1, -1], offsets=[0, 1, -1, n - 1, 1 - n], shape=(n, n))
+    ring = scipy.sparse.diags_array(
+        [2.0, -1, -1, -1, -1], offsets=[0, 1, -1, n - 1, 1 - n], shape=(n, n)
+    )
     stiffness = scipy.sparse.kronsum(ring, ring, format="csc")
     exact = np.sort(np.add.outer(*2 * [2 - 2 * np.cos(2 * np.pi * np.arange(n) / n)]).ravel())
     for k in (5, 12, 21, 33, 50):
@@ -41,7 +47,7 @@ def test_no_copy_of_a_repeated_eigenvalue_is_missed() -> None:
 
 
 def test_the_basis_is_orthonormal_in_its_mass() -> None:
-    basis = oracle(*blob(8), 12, cache=False)
+    basis = oracle(*blob(8), 12)
     assert basis.mass.sum() == pytest.approx(1)
     gram = basis.vectors.T @ (basis.mass[:, None] * basis.vectors)
     assert np.allclose(gram, np.eye(12), atol=1e-9)
@@ -54,31 +60,33 @@ def test_the_basis_is_orthonormal_in_its_mass() -> None:
 
 def test_eigenvalues_scale_as_length_to_the_minus_two() -> None:
     vertices, faces = blob(6)
-    small, large = oracle(vertices, faces, 8, cache=False), oracle(vertices * 50, faces, 8, cache=False)
+    small, large = (oracle(vertices, faces, 8), oracle(vertices * 50, faces, 8))
     assert np.allclose(large.eigenvalues * 2500, small.eigenvalues, rtol=1e-8, atol=1e-9)
     assert np.allclose(large.vectors, small.vectors, atol=1e-6)
 
 
 def test_small_meshes_and_all_vectors() -> None:
-    assert oracle(*tetrahedron(), 3, cache=False).k == 3
+    assert oracle(*tetrahedron(), 3).k == 3
     with pytest.raises(InputError, match="1 to 3 vectors, got k=4"):
         oracle(*tetrahedron(), 4)
     with pytest.raises(InputError, match="1 of 5 do not"):
         oracle(np.concatenate([tetrahedron()[0], [[1.0, 1, 1]]]), tetrahedron()[1], 2)
     with pytest.raises(InputError, match="kind must be"):
-        oracle(*tetrahedron(), 2, kind="magic", cache=False)
+        oracle(*tetrahedron(), 2, kind="magic")
 
 
 def test_a_bad_mesh_falls_back_to_the_robust_laplacian() -> None:
     vertices, faces = sphere(6)
-    vertices = np.concatenate([vertices, [vertices[faces[0, 0]]]])  # a face of no area, on a vertex of its own
+    vertices = np.concatenate(
+        [vertices, [vertices[faces[0, 0]]]]
+    )  # a face of no area, on a vertex of its own
     faces = np.concatenate([faces, [[faces[0, 0], faces[0, 1], len(vertices) - 1]]])
     with pytest.warns(EigenprobeWarning, match="robust Laplacian instead"):
-        basis = oracle(vertices, faces, 9, cache=False)
+        basis = oracle(vertices, faces, 9)
     assert basis.info["method"] == "robust"
     assert np.allclose(basis.eigenvalues[1:4], 2, rtol=0.1)
     with pytest.raises(InputError, match="cannot be used"):
-        oracle(vertices, faces, 9, kind="cotangent", cache=False)
+        oracle(vertices, faces, 9, kind="cotangent")
 
 
 def test_the_peer_without_a_mesh() -> None:
@@ -86,87 +94,21 @@ def test_the_peer_without_a_mesh() -> None:
     assert np.allclose(basis.eigenvalues, np.repeat([0, 2, 6], [1, 3, 5]), rtol=0.05, atol=1e-6)
 
 
-def test_the_cache_answers_and_cuts(tmp_path, monkeypatch) -> None:
-    vertices, faces = torus(16, 10)
-    fresh = oracle(vertices, faces, 10, folder=tmp_path)
-    monkeypatch.setattr(sys.modules["eigenprobe.geometry.oracle"], "_solve", lambda *a: pytest.fail("computed again"))
-    kept = oracle(vertices, faces, 6, folder=tmp_path)
-    assert (kept.normalized == fresh.normalized[:, :6]).all()
-    assert (kept.points == vertices).all()
-    assert kept.info == fresh.info
-
-
-def test_more_vectors_replace_the_entry(tmp_path) -> None:
-    mesh = torus(16, 10)
-    oracle(*mesh, 5, folder=tmp_path)
-    oracle(*mesh, 9, folder=tmp_path)
-    assert len(list(tmp_path.rglob("*.safetensors"))) == 1
-    assert oracle(*mesh, 9, folder=tmp_path).k == 9
-
-
-def test_the_key_is_the_content(tmp_path) -> None:
-    vertices, faces = torus(16, 10)
-    moved = vertices.copy()
-    moved[3, 1] += 1e-12
-    assert entry_path(vertices, faces) == entry_path(vertices.copy(), faces.copy())
-    assert entry_path(vertices, faces) != entry_path(moved, faces)
-    assert entry_path(vertices, faces) != entry_path(vertices, faces[:, ::-1])
-    assert entry_path(vertices, faces, "auto") != entry_path(vertices, faces, "robust")
-
-
-@pytest.mark.parametrize("damage", ["truncated", "flipped", "emptied", "text"])
-def test_a_damaged_entry_is_rebuilt(tmp_path, damage) -> None:
-    mesh = torus(16, 10)
-    fresh = oracle(*mesh, 8, folder=tmp_path)
-    path = entry_path(*mesh, folder=tmp_path)
-    content = bytearray(path.read_bytes())
-    if damage == "truncated":
-        content = content[: len(content) // 2]
-    elif damage == "flipped":
-        content[-100] ^= 255  # one byte of the vectors: the file still parses
-    elif damage == "emptied":
-        content = bytearray()
-    else:
-        content = bytearray(b"not safetensors")
-    path.write_bytes(content)
-    with pytest.warns(EigenprobeWarning, match="rebuilding damaged"):
-        again = oracle(*mesh, 8, folder=tmp_path)
-    assert np.allclose(again.normalized, fresh.normalized)
-    assert oracle(*mesh, 8, folder=tmp_path).k == 8  # whole again, without a warning
-
-
-def test_several_processes_at_once(tmp_path) -> None:
-    code = (
-        "import sys, json; from eigenprobe.geometry import oracle; from tests.meshes import torus\n"
-        f"for k in (6, 8, 10): b = oracle(*torus(20, 12), k, folder={str(tmp_path)!r})\n"
-        "print(json.dumps(b.eigenvalues.tolist()))"
-    )
-    environment = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin"}
-    workers = [
-        subprocess.Popen([sys.executable, "-W", "error", "-c", code], stdout=subprocess.PIPE, env=environment)
-        for _ in range(2)
-    ]
-    answers = [json.loads(worker.communicate(timeout=120)[0]) for worker in workers]
-    assert all(worker.returncode == 0 for worker in workers)
-    assert np.allclose(answers[0], answers[1])
-    assert [p.suffix for p in tmp_path.rglob("*") if p.is_file()] == [".safetensors"], "no temporary file is left"
-
-
-def test_a_cache_that_cannot_be_written_costs_nothing(tmp_path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    with pytest.warns(EigenprobeWarning, match="could not keep the oracle"):
-        assert oracle(*cube(3), 5, folder=tmp_path / "file").k == 5
-
-
 def test_signs_are_canonical_in_the_mass_of_the_mesh() -> None:
     """Third moments of the functions themselves, whatever the areas of the vertices."""
     vertices, faces = sphere(2)
-    vertices = vertices * np.exp(vertices[:, :1]) * [1.0, 1.4, 0.8] + 0.1 * vertices[:, [2, 0, 1]] ** 2
+    vertices = (
+        vertices * np.exp(vertices[:, :1]) * [1.0, 1.4, 0.8] + 0.1 * vertices[:, [2, 0, 1]] ** 2
+    )
     basis = oracle(vertices, faces, 12)
     cubes = (basis.mass[:, None] * basis.vectors**3).sum(0)
     size = (basis.mass[:, None] * np.abs(basis.vectors) ** 3).sum(0)
     clear = np.abs(cubes) > 2e-3 * size
-    assert clear.sum() >= 8 and bool((cubes[clear] > 0).all()) and bool((basis.vectors[:, 0] > 0).all())
+    assert (
+        clear.sum() >= 8
+        and bool((cubes[clear] > 0).all())
+        and bool((basis.vectors[:, 0] > 0).all())
+    )
 
 
 @pytest.mark.parametrize("lost", ["values", "vectors"])
@@ -208,14 +150,11 @@ def test_areas_are_compared_with_their_mean(unit: float) -> None:
     vertices, faces = sphere(3)
     stiffness, mass = cotangent(unit * vertices, faces)
     np.testing.assert_allclose(mass, unit**2 * cotangent(vertices, faces)[1], rtol=1e-9)
-    np.testing.assert_allclose(stiffness.toarray(), cotangent(vertices, faces)[0].toarray(), atol=1e-9)
+    np.testing.assert_allclose(
+        stiffness.toarray(), cotangent(vertices, faces)[0].toarray(), atol=1e-9
+    )
     with pytest.raises(ArithmeticError, match="1 vertices have no area"):
         cotangent(unit * np.concatenate([np.zeros((1, 3)), vertices]), faces + 1)
-
-
-def test_entries_lie_in_folders_of_two_letters(tmp_path: Path) -> None:
-    path = entry_path(*tetrahedron(), folder=tmp_path)
-    assert path == tmp_path / path.stem[:2] / f"{path.stem}.safetensors" and len(path.stem) == 64
 
 
 @pytest.mark.parametrize("shift", [None, -0.5])

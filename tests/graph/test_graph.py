@@ -1,8 +1,8 @@
-"""Nearest neighbours: every backend against brute force, whatever the metric, dimension and duplicates."""
+"""Nearest neighbours: every backend against brute force, whatever the metric, dimension and
+duplicates.
+"""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from eigenprobe.errors import InputError
 from eigenprobe.graph import stack
-from eigenprobe.graph.graph import Graph, build_graph, local_spacing, principal, sphere_directions, tangent_frames
+from eigenprobe.graph.graph import Graph, build_graph, tangent_frames
 from eigenprobe.search.neighbours import SEARCHES, nearest_rows
 
 EXACT = ["kdtree", "torch"]
@@ -34,7 +34,8 @@ def brute(x: Tensor, k: int, metric: str) -> Tensor:
 
 @pytest.mark.parametrize("backend", EXACT)
 @pytest.mark.parametrize(
-    ("metric", "d"), [("euclidean", 1), ("euclidean", 3), ("euclidean", 20), ("cosine", 3), ("cosine", 20)]
+    ("metric", "d"),
+    [("euclidean", 1), ("euclidean", 3), ("euclidean", 20), ("cosine", 3), ("cosine", 20)],
 )
 def test_equals_brute_force(backend, metric, d):
     x = points(200, d)
@@ -72,13 +73,17 @@ def test_duplicates_and_self_loops(n, d, seed, loops):
 
 def test_large_clouds_are_searched_in_memory_order():
     x = points(9000, 3)
-    assert torch.allclose(build_graph(x, 5).distances, build_graph(x, 5, backend="torch").distances, atol=1e-10)
+    assert torch.allclose(
+        build_graph(x, 5).distances, build_graph(x, 5, backend="torch").distances, atol=1e-10
+    )
 
 
 def test_far_from_the_origin():
     x = points(300, 20).float() + 1000
     exact = build_graph(x.double(), 6)
-    assert torch.allclose(build_graph(x, 6, backend="torch").distances.double(), exact.distances, rtol=1e-3)
+    assert torch.allclose(
+        build_graph(x, 6, backend="torch").distances.double(), exact.distances, rtol=1e-3
+    )
 
 
 def test_truncate_and_components():
@@ -93,7 +98,12 @@ def test_truncate_and_components():
 def test_precision_and_errors():
     assert build_graph(points(50, 3).float(), 4).distances.dtype == torch.float32
     corner = [[0, 0], [3, 0], [0, 4], [9, 9]]
-    for dtype in (torch.int64, torch.uint8, torch.float16, torch.bfloat16):  # distances are no whole numbers
+    for dtype in (
+        torch.int64,
+        torch.uint8,
+        torch.float16,
+        torch.bfloat16,
+    ):  # distances are no whole numbers
         found = build_graph(torch.tensor(corner, dtype=dtype), 2).distances
         assert found[:3].flatten().tolist() == [3, 4, 3, 5, 4, 5]
         assert found[3].tolist() == pytest.approx([106**0.5, 117**0.5])
@@ -111,58 +121,18 @@ def test_precision_and_errors():
     assert nearest_rows(x, x[:2], 1)[0].ravel().tolist() == [0, 1]
 
 
-def test_doubtful_edges_go_with_their_cloud() -> None:
-    x = torch.rand((60, 3), generator=torch.Generator().manual_seed(0))
-    graphs = [build_graph(part, 5) for part in x.split([20, 40])]
-    pairs = [torch.tensor([[0, 7], [3, 19]]), torch.tensor([[0, 1], [2, 39]])]
-    marked = [replace(g, doubtful=p) for g, p in zip(graphs, pairs, strict=True)]
-    assert [part.doubtful.tolist() for part in stack(marked).parts()] == [p.tolist() for p in pairs]
-    whole = stack([marked[1], graphs[0], marked[0]])
-    assert whole.doubtful.tolist() == [[0, 1], [2, 39], [60, 67], [63, 79]]
-    assert [len(part.doubtful) for part in whole.parts()] == [2, 0, 2] and stack(graphs).doubtful is None
-    assert isinstance(whole.numpy().doubtful, np.ndarray) and torch.equal(
-        whole.numpy().torch().doubtful, whole.doubtful
-    )
-
-
-def test_spacing_is_its_formula(rng: np.random.Generator) -> None:
-    """Root mean square of six distances, averaged in the logarithm; and what a point has beyond its neighbours."""
-    graph = build_graph(torch.from_numpy(rng.normal(size=(80, 3))), 10)
-    own = graph.distances[:, :6].square().mean(1).sqrt().log()
-    around = own[graph.indices[:, :6]]
-    length, excess = local_spacing(graph.indices, graph.distances)
-    torch.testing.assert_close(length, ((own + around.sum(1)) / 7).exp())
-    torch.testing.assert_close(excess, own - around.mean(1))
-    few = local_spacing(graph.indices[:, :4], graph.distances[:, :4])  # all there are
-    first = graph.distances[:, :4].square().mean(1).sqrt().log()
-    torch.testing.assert_close(few.length, ((first + first[graph.indices[:, :4]].sum(1)) / 5).exp())
-    real = torch.from_numpy(rng.integers(2, 11, size=80))  # some neighbours are padding
-    counts = torch.arange(6) < real.clamp_max(6)[:, None]
-    own = ((graph.distances[:, :6].square() * counts).sum(1) / counts.sum(1)).sqrt().log()
-    around = own[graph.indices[:, :6]] * counts
-    length, excess = local_spacing(graph.indices, graph.distances, real)
-    torch.testing.assert_close(length, ((own + around.sum(1)) / (counts.sum(1) + 1)).exp())
-    torch.testing.assert_close(excess, own - around.sum(1) / counts.sum(1))
-
-
-@pytest.mark.parametrize("count", [50, 200])
-def test_directions_are_unit_vectors_spread_evenly(count: int) -> None:
-    """Their mean is 0, their second moments are a third of the identity, and none is near another."""
-    found = sphere_directions(count)
-    torch.testing.assert_close(found.norm(dim=1), torch.ones(count, dtype=found.dtype))
-    assert float(found.mean(0).norm()) < 2 / count
-    moments = found.mT @ found / count
-    torch.testing.assert_close(moments, torch.eye(3, dtype=found.dtype) / 3, atol=3 / count, rtol=0)
-    apart = torch.cdist(found, found).fill_diagonal_(9).amin(1)
-    assert float(apart.min()) > 2.5 / count**0.5
-
-
 def test_loops_are_left_out_once() -> None:
     x = points(40, 3)
     looped, plain = build_graph(x, 6, self_loops=True), build_graph(x, 5)
-    for graph in (looped.without_loops(), looped.without_loops().without_loops(), plain.without_loops()):
+    for graph in (
+        looped.without_loops(),
+        looped.without_loops().without_loops(),
+        plain.without_loops(),
+    ):
         assert not graph.self_loops and graph.k == 5
-        assert torch.equal(graph.indices, plain.indices) and torch.equal(graph.distances, plain.distances)
+        assert torch.equal(graph.indices, plain.indices) and torch.equal(
+            graph.distances, plain.distances
+        )
 
 
 @pytest.mark.parametrize("loops", [False, True])
@@ -175,16 +145,6 @@ def test_a_graph_has_at_least_one_neighbour_and_at_most_all(loops: bool) -> None
         assert build_graph(x, k, self_loops=loops).k == k
 
 
-def test_one_graph_is_a_stack() -> None:
-    graph = build_graph(points(30, 3), 4)
-    alone = stack([graph])
-    assert alone.clouds == (30,) and torch.equal(alone.indices, graph.indices)
-    (part,) = alone.parts()
-    assert torch.equal(part.indices, graph.indices) and torch.equal(part.points, graph.points)
-    with pytest.raises(InputError, match="one metric and one number of neighbours"):
-        stack([graph, build_graph(points(30, 3), 5)])
-
-
 @pytest.mark.parametrize("columns", [2, 3, 5])
 @pytest.mark.parametrize("loops", [False, True])
 def test_stacked_clouds_are_searched_each_in_itself(columns: int, loops: bool) -> None:
@@ -194,32 +154,37 @@ def test_stacked_clouds_are_searched_each_in_itself(columns: int, loops: bool) -
     start = 0
     for size, part in zip(sizes, whole.parts(), strict=True):
         alone = build_graph(x[start : start + size], 6, self_loops=loops)
-        assert torch.equal(part.indices, alone.indices) and torch.allclose(part.distances, alone.distances)
+        assert torch.equal(part.indices, alone.indices) and torch.allclose(
+            part.distances, alone.distances
+        )
         start += size
 
 
-@pytest.mark.parametrize(("columns", "k", "dimension"), [(3, 8, 2), (3, 8, 1), (5, 5, 2), (9, 6, 2), (9, 6, 3)])
+@pytest.mark.parametrize(
+    ("columns", "k", "dimension"), [(3, 8, 2), (3, 8, 1), (5, 5, 2), (9, 6, 2), (9, 6, 3)]
+)
 def test_tangent_frames_are_leading_singular_vectors(
     columns: int, k: int, dimension: int, rng: np.random.Generator
 ) -> None:
-    """Of offsets with weights ``exp(-(d / d_k)^2 / 2)``, by whichever Gram matrix is the smaller one."""
-    graph = build_graph(torch.from_numpy(rng.normal(size=(40, columns)) * np.logspace(0, -0.6, columns)), k)
+    """Of offsets with weights ``exp(-(d / d_k)^2 / 2)``, by whichever Gram matrix is the smaller
+    one.
+    """
+    graph = build_graph(
+        torch.from_numpy(rng.normal(size=(40, columns)) * np.logspace(0, -0.6, columns)), k
+    )
     offsets = graph.points[graph.indices] - graph.points[:, None]
     frames = tangent_frames(offsets, graph.distances, dimension)
     assert frames.shape == (40, columns, dimension)
-    for own, chords, frame in zip(graph.distances.numpy(), offsets.numpy(), frames.numpy(), strict=True):
-        leading = np.linalg.svd(chords * np.exp(-((own / own[-1]) ** 2) / 2)[:, None])[2][:dimension]
+    for own, chords, frame in zip(
+        graph.distances.numpy(), offsets.numpy(), frames.numpy(), strict=True
+    ):
+        leading = np.linalg.svd(chords * np.exp(-((own / own[-1]) ** 2) / 2)[:, None])[2][
+            :dimension
+        ]
         np.testing.assert_allclose(frame @ frame.T, leading.T @ leading, atol=1e-8)
         np.testing.assert_allclose(frame.T @ frame, np.eye(dimension), atol=1e-9)
     small = tangent_frames(1e-9 * offsets, 1e-9 * graph.distances, dimension)  # of any unit
     torch.testing.assert_close((small @ small.mT), frames @ frames.mT, rtol=0, atol=1e-6)
-
-
-def test_tangent_planes_are_those_of_the_nearest_ten(rng: np.random.Generator) -> None:
-    graph = build_graph(torch.from_numpy(rng.normal(size=(50, 3)) * [1, 0.8, 0.3]), 14)
-    ten = build_graph(graph.points, 10)
-    expected = tangent_frames(ten.points[ten.indices] - ten.points[:, None], ten.distances, 2)
-    torch.testing.assert_close(graph.planes @ graph.planes.mT, expected @ expected.mT)
 
 
 def test_copies_have_frames_that_are_finite() -> None:
@@ -228,69 +193,48 @@ def test_copies_have_frames_that_are_finite() -> None:
         assert frames.shape == (2, columns, 2) and bool(frames.isfinite().all())
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_the_derivative_of_a_leading_space(count: int, rng: np.random.Generator) -> None:
-    """That of its projector, which no choice of vectors changes, is that of finite differences; so is its value."""
-    half = torch.from_numpy(rng.normal(size=(6, 7, 5)))
-    matrices, weight = half.mT @ half, torch.from_numpy(rng.normal(size=(6, 5, 5)))
-    step = torch.from_numpy(rng.normal(size=(6, 5, 5)))
-    step = step + step.mT
-
-    def loss(matrices: Tensor) -> Tensor:
-        found = principal(matrices, count)
-        return (found @ found.mT * weight).sum((1, 2))
-
-    moving = matrices.clone().requires_grad_()
-    torch.testing.assert_close(loss(moving).detach(), loss(matrices))
-    leading = torch.linalg.eigh(matrices)[1][..., -count:]
-    torch.testing.assert_close(loss(matrices), (leading @ leading.mT * weight).sum((1, 2)))
-    (slope,) = torch.autograd.grad(loss(moving).sum(), moving)
-    expected = (loss(matrices + 1e-6 * step) - loss(matrices - 1e-6 * step)) / 2e-6
-    torch.testing.assert_close((slope * step).sum((1, 2)), expected, rtol=1e-4, atol=1e-5)
-
-
 def test_squared_lengths_of_either_metric(rng: np.random.Generator) -> None:
     """Up to one factor for angles: half of the squared length between unit vectors."""
     x = torch.from_numpy(rng.normal(size=(30, 4)))
     graph = build_graph(x, 5)
     torch.testing.assert_close(graph.squared, (x[graph.indices] - x[:, None]).square().sum(2))
     unit, angles = x / x.norm(dim=1, keepdim=True), build_graph(x, 5, metric="cosine")
-    torch.testing.assert_close(angles.squared, (unit[angles.indices] - unit[:, None]).square().sum(2) / 2)
+    torch.testing.assert_close(
+        angles.squared, (unit[angles.indices] - unit[:, None]).square().sum(2) / 2
+    )
 
 
 def test_components_of_arrays_and_tensors(rng: np.random.Generator) -> None:
     x = np.concatenate([rng.random((20, 3)), rng.random((9, 3)) + 50, rng.random((11, 3)) - 50])
     count, labels = build_graph(x, 8).components()
-    assert count == 3 and isinstance(labels, np.ndarray) and labels.tolist() == [0] * 20 + [1] * 9 + [2] * 11
+    assert (
+        count == 3
+        and isinstance(labels, np.ndarray)
+        and labels.tolist() == [0] * 20 + [1] * 9 + [2] * 11
+    )
     again, tensors = build_graph(torch.from_numpy(x), 8).components()
     assert again == 3 and torch.equal(tensors, torch.from_numpy(labels))
 
 
 def test_stacked_graphs_keep_what_they_are() -> None:
     graphs = [build_graph(points(n, 3, n), 4, ordered=n != 9) for n in (9, 12, 7)]
-    assert not stack(graphs).ordered and stack(graphs[1:]).ordered and stack(graphs).clouds == (9, 12, 7)
+    assert (
+        not stack(graphs).ordered
+        and stack(graphs[1:]).ordered
+        and stack(graphs).clouds == (9, 12, 7)
+    )
     whole = stack(graphs)
     assert torch.equal(whole.indices[9:21], graphs[1].indices + 9)
     assert torch.equal(whole.indices[21:], graphs[2].indices + 21)
     for one, other in zip(whole.parts(), graphs, strict=True):
-        assert torch.equal(one.indices, other.indices) and torch.equal(one.distances, other.distances)
+        assert torch.equal(one.indices, other.indices) and torch.equal(
+            one.distances, other.distances
+        )
         assert torch.equal(one.points, other.points) and one.doubtful is None and one.clouds == ()
-    unlike = (build_graph(points(9, 3), 4, metric="cosine"), build_graph(points(9, 3), 4, self_loops=True))
+    unlike = (
+        build_graph(points(9, 3), 4, metric="cosine"),
+        build_graph(points(9, 3), 4, self_loops=True),
+    )
     for other in unlike:
         with pytest.raises(InputError, match="one metric and one number"):
             stack([graphs[0], other])
-
-
-def test_planes_of_some_points_are_those_of_all_where_they_are_known(rng: np.random.Generator) -> None:
-    graph = build_graph(torch.from_numpy(rng.normal(size=(40, 3)) * [1, 0.8, 0.3]), 14)
-    rows = torch.tensor([3, 30, 7])
-    offsets = graph.points[graph.indices] - graph.points[:, None]
-    for count in (10, 6):
-        expected = tangent_frames(offsets[rows, :count], graph.distances[rows, :count], 2)
-        found = graph.planes_at(rows, count)
-        torch.testing.assert_close(found @ found.mT, expected @ expected.mT)
-    assert "planes" not in vars(graph)  # of some alone
-    whole = graph.planes
-    assert torch.equal(graph.planes_at(rows), whole[rows])
-    vars(graph)["planes"] = torch.zeros_like(whole)
-    assert not graph.planes_at(rows).any() and bool(graph.planes_at(rows, 6).any())

@@ -38,7 +38,9 @@ def test_a_tensor_that_is_where_it_should_be_is_not_copied():
 def test_much_memory_comes_back_from_a_gpu_as_it_is(dtype: torch.dtype):
     x = torch.randn(5 * PIECE // 24 + 7, 3, device="cuda").mul(1000).to(dtype)
     y = x * 2  # still being computed when it is asked for
-    assert torch.equal(moved(y, "cpu"), y.to("cpu")) and torch.equal(moved(y[:, 1], "cpu"), y[:, 1].to("cpu"))
+    assert torch.equal(moved(y, "cpu"), y.to("cpu")) and torch.equal(
+        moved(y[:, 1], "cpu"), y[:, 1].to("cpu")
+    )
     assert moved(torch.ones((), device="cuda"), "cpu") == 1
 
 

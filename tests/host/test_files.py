@@ -26,7 +26,10 @@ def test_whole_or_nothing(tmp_path: Path) -> None:
 
 def test_unwritable_places_are_bad_input(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot write to"), atomic_path(tmp_path / "file" / "below.txt"):
+    with (
+        pytest.raises(InputError, match="cannot write to"),
+        atomic_path(tmp_path / "file" / "below.txt"),
+    ):
         pass
 
 

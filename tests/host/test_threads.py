@@ -19,15 +19,17 @@ def test_parts_come_back_in_order_from_threads_that_start_no_more() -> None:
     before = torch.get_num_threads()
     found = side_by_side(work, range(20))
     assert [number for number, _, _ in found] == list(range(20))
-    assert all(name != threading.main_thread().name and set(inner) == {name} for _, name, inner in found)
+    assert all(
+        name != threading.main_thread().name and set(inner) == {name} for _, name, inner in found
+    )
     assert torch.get_num_threads() == before
 
 
 def test_one_part_stays_where_it_is() -> None:
     assert side_by_side(lambda _: threading.current_thread(), [0]) == [threading.current_thread()]
-    assert set(side_by_side(lambda _: threading.current_thread(), [0, 1], torch.device("meta"))) == {
-        threading.current_thread()
-    }
+    assert set(
+        side_by_side(lambda _: threading.current_thread(), [0, 1], torch.device("meta"))
+    ) == {threading.current_thread()}
 
 
 def test_each_part_has_one_thread_of_torch() -> None:
@@ -57,7 +59,9 @@ def test_no_more_cores_than_the_caller_allows(monkeypatch: pytest.MonkeyPatch) -
     assert cores() == 6 and cores(2) == 2
     with allowed_cores(1):
         assert cores() == cores(3) == 1
-        assert set(side_by_side(lambda _: threading.current_thread(), range(4))) == {threading.current_thread()}
+        assert set(side_by_side(lambda _: threading.current_thread(), range(4))) == {
+            threading.current_thread()
+        }
     with allowed_cores(-2):
         assert cores() == 5
     running, most = [0], [0]

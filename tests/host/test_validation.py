@@ -17,7 +17,12 @@ Side = Literal["left", "right"]
 
 
 @validated
-def asked(count: int, share: float = 0.5, side: Side = "left", values: Array | Sequence[Array] | None = None) -> Any:
+def asked(
+    count: int,
+    share: float = 0.5,
+    side: Side = "left",
+    values: Array | Sequence[Array] | None = None,
+) -> Any:
     return count, share, side, values
 
 

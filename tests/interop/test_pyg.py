@@ -17,10 +17,16 @@ def data(n: int, scale: float = 1.0) -> object:
 
 
 def test_a_cloud_gets_its_basis() -> None:
-    transform = pyg.transforms.Compose([pyg.transforms.NormalizeScale(), ep.interop.SpectralBasis(k=9)])
+    transform = pyg.transforms.Compose(
+        [pyg.transforms.NormalizeScale(), ep.interop.SpectralBasis(k=9)]
+    )
     given = data(300)
     result = transform(given)
-    assert "spectral" not in given and result.spectral.shape == (300, 9) and result.spectral.dtype == torch.float32
+    assert (
+        "spectral" not in given
+        and result.spectral.shape == (300, 9)
+        and result.spectral.dtype == torch.float32
+    )
     gram = result.spectral.T @ (result.spectral_mass[:, None] * result.spectral)
     assert torch.allclose(gram, torch.eye(9), atol=1e-4)
     assert torch.allclose(result.spectral[:, 0], torch.ones(300), atol=1e-4)
@@ -36,7 +42,9 @@ def test_batches_before_and_after() -> None:
     after = pyg.data.Batch.from_data_list([transform(part) for part in parts])
     before = transform(pyg.data.Batch.from_data_list(parts))
     assert after.spectral.shape == (350, 4) and after.spectral_eigenvalues.shape == (2, 4)
-    assert torch.allclose(before.spectral, after.spectral) and torch.allclose(before.spectral_mass, after.spectral_mass)
+    assert torch.allclose(before.spectral, after.spectral) and torch.allclose(
+        before.spectral_mass, after.spectral_mass
+    )
     assert float(after.spectral_eigenvalues[1, 1]) == pytest.approx(0.5, rel=0.05)
 
 

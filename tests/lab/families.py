@@ -18,9 +18,13 @@ def families_of(module: ModuleType) -> list[str]:
 
 def check_family(name: str) -> None:
     """Finite clouds in space, the same for the same seed, others for another."""
-    first, again, other = (ProceduralShapes(seed=seed, families=[name]).draw(2, 200) for seed in (3, 3, 4))
+    first, again, other = (
+        ProceduralShapes(seed=seed, families=[name]).draw(2, 200) for seed in (3, 3, 4)
+    )
     assert len(first) == 2
     for cloud, same, different in zip(first, again, other, strict=True):
         assert cloud.shape[1] == 3 and len(cloud) == 200 and bool(torch.isfinite(cloud).all())
         assert torch.equal(cloud, same) and not torch.equal(cloud, different)
-        assert torch.linalg.matrix_rank(cloud - cloud.mean(0)) == 3  # a surface in space, not a sheet
+        assert (
+            torch.linalg.matrix_rank(cloud - cloud.mean(0)) == 3
+        )  # a surface in space, not a sheet

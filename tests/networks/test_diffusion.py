@@ -1,11 +1,19 @@
-"""Diffusion on batches: exact where it can be, the same in both layouts, calibrated on the sphere."""
+"""Diffusion on batches: exact where it can be, the same in both layouts, calibrated on the
+sphere.
+"""
 
 from __future__ import annotations
 
 import torch
 
 from eigenprobe.eigen.problem import smoother_filter
-from eigenprobe.networks.spectral import filter_degree, heat_coefficients, masses, trace_moments, trace_times
+from eigenprobe.networks.spectral import (
+    filter_degree,
+    heat_coefficients,
+    masses,
+    trace_moments,
+    trace_times,
+)
 
 
 def test_layouts_agree(smoothers, generator):
@@ -29,9 +37,13 @@ def test_filters_are_heat_kernels_and_times_have_their_traces(smoothers, generat
     values, vectors = torch.linalg.eigh(torch.eye(600) - dense.matrix.double())
     times = trace_times((40.0, 10.0), trace_moments(dense))
     trace = torch.exp(-times.double()[..., None] * values[:, None]).sum(-1)
-    torch.testing.assert_close(trace, torch.tensor([[40.0, 10.0]] * 2, dtype=torch.float64), rtol=0.2, atol=0)
+    torch.testing.assert_close(
+        trace, torch.tensor([[40.0, 10.0]] * 2, dtype=torch.float64), rtol=0.2, atol=0
+    )
     x = torch.randn(2, 600, 2, generator=generator)
-    exact = vectors @ (torch.exp(-times.double()[:, 1:] * values)[..., None] * (vectors.mT @ x.double()))
+    exact = vectors @ (
+        torch.exp(-times.double()[:, 1:] * values)[..., None] * (vectors.mT @ x.double())
+    )
     found = smoother_filter(dense, x, heat_coefficients(times, filter_degree(dense)))
     assert found.shape == (2, 2, 600, 2)
     torch.testing.assert_close(found[:, 1].double(), exact, atol=5e-3, rtol=0)

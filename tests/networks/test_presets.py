@@ -31,7 +31,8 @@ def test_shapes_rebuild_and_seed(preset):
 
 
 @pytest.mark.parametrize(
-    ("preset", "millions"), [("overfit", 3.3), ("generalisation", 50), ("images-clip", 2.5), ("images-dinov2", 0.65)]
+    ("preset", "millions"),
+    [("overfit", 3.3), ("generalisation", 50), ("images-clip", 2.5), ("images-dinov2", 0.65)],
 )
 def test_paper_presets_have_the_paper_sizes(preset, millions):
     with torch.device("meta"):

@@ -1,4 +1,4 @@
-"""Gradients, frames and geodesic distances against closed forms."""
+"""Gradients and frames against closed forms."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def test_exact_on_linear_functions_of_flat_clouds(dimension: int, rng: np.random
     )
     direction = rng.normal(size=3)
     expected = turn @ (turn.T @ direction)
-    np.testing.assert_allclose(_slope(frames, parts, x @ direction + 4), np.tile(expected, (900, 1)), atol=1e-7)
+    np.testing.assert_allclose(
+        _slope(frames, parts, x @ direction + 4), np.tile(expected, (900, 1)), atol=1e-7
+    )
     assert max(abs(part @ np.ones(900)).max() for part in parts) < 1e-9
 
 
@@ -41,13 +43,17 @@ def test_gradient_on_the_sphere_has_the_units_of_one_over_length(rng: np.random.
     assert error.mean() < 0.03 * np.linalg.norm(expected, axis=1).mean()
 
 
-def test_minus_divergence_of_the_gradient_is_close_to_the_laplacian(rng: np.random.Generator) -> None:
+def test_minus_divergence_of_the_gradient_is_close_to_the_laplacian(
+    rng: np.random.Generator,
+) -> None:
     x = c.even(c.random_sphere, 3000, rng)
     stiffness, mass = ep.laplacian(x)
     _, parts = ep.operators.gradient(x)
     f = x[:, 0] * x[:, 1] + x[:, 2]
     again = sum(part.T @ (mass @ (part @ f)) for part in parts)
-    assert f @ again == pytest.approx(f @ (stiffness @ f), rel=0.02)  # the Dirichlet energy, with its factor
+    assert f @ again == pytest.approx(
+        f @ (stiffness @ f), rel=0.02
+    )  # the Dirichlet energy, with its factor
     g = x[:, 0] * x[:, 1]
     assert g @ again == pytest.approx(g @ (stiffness @ f), rel=0.02)
 
@@ -56,103 +62,37 @@ def test_order_copies_and_tensors(rng: np.random.Generator) -> None:
     x = c.random_sphere(2500, rng)
     f, order = x[:, 0] * x[:, 2], rng.permutation(2500)
     expected = _slope(*ep.operators.gradient(x), f)
-    np.testing.assert_allclose(_slope(*ep.operators.gradient(x[order]), f[order]), expected[order], atol=1e-6)
+    np.testing.assert_allclose(
+        _slope(*ep.operators.gradient(x[order]), f[order]), expected[order], atol=1e-6
+    )
     with pytest.warns(ep.EigenprobeWarning, match="coincide"):
         again = ep.operators.gradient(np.concatenate([x, x[:7]]))
-    np.testing.assert_allclose(_slope(*again, np.append(f, f[:7])), np.concatenate([expected, expected[:7]]), atol=1e-6)
+    np.testing.assert_allclose(
+        _slope(*again, np.append(f, f[:7])), np.concatenate([expected, expected[:7]]), atol=1e-6
+    )
     frames, parts = ep.operators.gradient(torch.tensor(x))
     found = sum(frames[:, :, a] * (part @ torch.tensor(f))[:, None] for a, part in enumerate(parts))
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("sampling", ["even", "random"])
-def test_geodesic_distance_on_the_sphere(sampling: str, rng: np.random.Generator) -> None:
-    x = c.even(c.random_sphere, 3000, rng) if sampling == "even" else c.random_sphere(3000, rng)
-    found = ep.apps.geodesic_distance(3 * x, [0, 5])
-    expected = 3 * np.arccos(np.clip(x @ x[[0, 5]].T, -1, 1))
-    assert found.shape == (3000, 2) and found[0, 0] == 0 and found[5, 1] == 0
-    assert np.abs(found - expected).mean() < (0.004 if sampling == "even" else 0.01) * expected.mean()
-    heat = ep.apps.geodesic_distance(3 * x, [0, 5], time=9 * 4 * np.pi / 3000)
-    assert np.abs(heat - expected).mean() < (0.01 if sampling == "even" else 0.025) * expected.mean()
-
-
-@pytest.mark.parametrize("sampling", ["even", "random"])
-def test_geodesic_distance_no_worse_than_potpourri3d(sampling: str, rng: np.random.Generator) -> None:
-    potpourri3d = pytest.importorskip("potpourri3d")
-    x = c.even(c.random_sphere, 2000, rng) if sampling == "even" else c.random_sphere(2000, rng)
-    expected = np.arccos(np.clip(x @ x[0], -1, 1))
-    theirs = potpourri3d.PointCloudHeatSolver(x).compute_distance(0)
-    assert np.abs(ep.apps.geodesic_distance(x, 0) - expected).mean() <= np.abs(theirs - expected).mean()
-
-
-def test_geodesic_distance_on_a_curve_and_a_square(rng: np.random.Generator) -> None:
-    x = np.linspace(0, 2, 500)[:, None]
-    np.testing.assert_allclose(ep.apps.geodesic_distance(x, 100), np.abs(x[:, 0] - x[100, 0]), atol=1e-9)
-    y = c.even(lambda n, r: r.random((n, 2)), 2500, rng)
-    middle = int(np.argmin(np.abs(y - 0.5).sum(1)))
-    expected = np.linalg.norm(y - y[middle], axis=1)
-    basis = ep.decompose(torch.tensor(y), k=3)
-    found = ep.apps.geodesic_distance(basis, middle)
-    assert isinstance(found, torch.Tensor) and np.abs(found.numpy() - expected).mean() < 0.002 * expected.mean()
-    with pytest.warns(ep.EigenprobeWarning, match="coincide"):
-        twice = ep.apps.geodesic_distance(np.concatenate([y, y[:300]]), middle)
-    np.testing.assert_allclose(twice[:2500], found, atol=0.005)
-    np.testing.assert_array_equal(twice[2500:], twice[:300])
-    with pytest.warns(ep.EigenprobeWarning, match="coincide"):  # most edges have no length
-        often = ep.apps.geodesic_distance(np.tile(y[:600], (5, 1)), 7)
-    np.testing.assert_allclose(often[:600], ep.apps.geodesic_distance(y[:600], 7), rtol=0.02, atol=0.01)
-
-
-def test_fronts_are_exact_on_a_lattice_and_pass_around_a_hole(rng: np.random.Generator) -> None:
-    x = np.stack(np.meshgrid(*[np.arange(41.0)] * 2), -1).reshape(-1, 2)
-    np.testing.assert_allclose(ep.apps.geodesic_distance(x, 0), np.linalg.norm(x, axis=1), rtol=5e-4)
-    # A disk of radius 1/4 is missing: from (0, 1/2) to (1, 1/2) two tangents of length 3^1/2 / 4 and an arc of pi / 3.
-    y = c.even(lambda n, r: r.random((n, 2)), 6000, rng)
-    y = np.concatenate([[[0, 0.5], [1, 0.5]], y[np.linalg.norm(y - 0.5, axis=1) > 0.25]])
-    around = 2 * 3**0.5 / 4 + np.pi / 12
-    assert ep.apps.geodesic_distance(y, 0)[1] == pytest.approx(around, rel=0.02)
-
-
-def test_fronts_in_a_solid(rng: np.random.Generator) -> None:
-    x = c.even(lambda n, r: r.random((n, 3)), 2000, rng)
-    expected = np.linalg.norm(x - x[0], axis=1)
-    assert (
-        np.abs(ep.apps.geodesic_distance(x, 0) - expected).mean() < 0.015 * expected.mean()
-    )  # .013 at most of 20 draws
-
-
-def test_geodesic_distance_on_a_long_curve() -> None:
-    x = np.linspace(0, 2, 4000)[:, None]
-    np.testing.assert_allclose(ep.apps.geodesic_distance(x, 0), x[:, 0], atol=1e-9)
-
-
-def test_other_parts_are_infinitely_far() -> None:
-    x = np.linspace(0, 1, 100)[:, None] * np.array([[1.0, 0.0]])
-    both = np.concatenate([x, x + np.array([0, 50.0])])
-    found = ep.apps.geodesic_distance(both, 0)
-    assert np.isinf(found[100:]).all() and found[99] == pytest.approx(1, abs=0.02)
-
-
-def test_bad_input_is_one_clear_line(rng: np.random.Generator) -> None:
-    x = c.random_sphere(100, rng)
-    with pytest.raises(ep.InputError, match="point indices in"):
-        ep.apps.geodesic_distance(x, 100)
-    with pytest.raises(ep.InputError, match="time above 0"):
-        ep.apps.geodesic_distance(x, 0, time=0.0)
-
-
 @pytest.mark.parametrize("bent", [True, False])
 def test_gradients_are_weighted_least_squares(bent: bool, rng: np.random.Generator) -> None:
-    """At every point the slope that best tells the differences along edges, with the weights of the Laplacian, in the
-    frame of the ten nearest neighbours or, where the cloud fills the space, along its axes."""
+    """At every point the slope that best tells the differences along edges, with the weights of the
+    Laplacian, in the frame of the ten nearest neighbours or, where the cloud fills the space, along
+    its axes.
+    """
     x = 4 * (c.random_sphere(90, rng) * [1.0, 1.2, 0.8] if bent else rng.random((90, 2)))
     options = {"dimension": 2, "neighbours": "plain"}
     weights = -ep.laplacian(x, **options)[0].toarray()
     frames, parts = ep.operators.gradient(x, **options)
     if bent:
         graph = build_graph(torch.from_numpy(x), 10)
-        own = tangent_frames(graph.points[graph.indices] - graph.points[:, None], graph.distances, 2).numpy()
-        np.testing.assert_allclose(frames @ frames.swapaxes(1, 2), own @ own.swapaxes(1, 2), atol=1e-6)
+        own = tangent_frames(
+            graph.points[graph.indices] - graph.points[:, None], graph.distances, 2
+        ).numpy()
+        np.testing.assert_allclose(
+            frames @ frames.swapaxes(1, 2), own @ own.swapaxes(1, 2), atol=1e-6
+        )
     f = rng.normal(size=90)
     for i in range(90):
         others = np.flatnonzero(weights[i] * (np.arange(90) != i))
@@ -162,13 +102,17 @@ def test_gradients_are_weighted_least_squares(bent: bool, rng: np.random.Generat
 
 
 def test_a_dimension_between_0_and_the_columns(rng: np.random.Generator) -> None:
-    """Frames have at least one direction, and no more than there are columns; a mass is a length at least."""
+    """Frames have at least one direction, and no more than there are columns; a mass is a length at
+    least.
+    """
     angle = np.arange(60) * np.pi / 30
     ring = np.stack([np.cos(angle), np.sin(angle)], 1)
     frames, parts = ep.operators.gradient(ring, dimension=0.4)
     assert frames.shape == (60, 2, 1) and len(parts) == 1
     for kind in (ring, torch.from_numpy(ring), torch.from_numpy(ring).requires_grad_()):
-        (stiffness, mass), (large, more) = (ep.laplacian(size * kind, dimension=0.4) for size in (1, 3))
+        (stiffness, mass), (large, more) = (
+            ep.laplacian(size * kind, dimension=0.4) for size in (1, 3)
+        )
         assert float(more.sum() / mass.sum()) == pytest.approx(3)
         assert float((large @ kind[:, 0])[0] / (stiffness @ kind[:, 0])[0]) == pytest.approx(1 / 3)
     bent = ring * (1 + 0.05 * rng.random((60, 1)))  # without ties

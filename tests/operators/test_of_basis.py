@@ -18,15 +18,24 @@ N = 2 * SIDE**2
 
 @pytest.fixture(scope="module")
 def plates() -> np.ndarray:
-    """Two parallel plates, nearer to each other than they are wide: the number of neighbours decides what is joined."""
+    """Two parallel plates, nearer to each other than they are wide: the number of neighbours
+    decides what is joined.
+    """
     grid = np.stack(np.meshgrid(np.arange(SIDE), np.arange(SIDE)), -1).reshape(-1, 2)
     plane = (grid + 0.2 * np.random.default_rng(0).random(grid.shape)) / SIDE
-    return np.concatenate([np.c_[plane, np.zeros(N // 2)], np.c_[plane[::-1], np.full(N // 2, 0.22)]])
+    return np.concatenate(
+        [np.c_[plane, np.zeros(N // 2)], np.c_[plane[::-1], np.full(N // 2, 0.22)]]
+    )
 
 
 @pytest.mark.parametrize(
     "settings",
-    [{"neighbours": 12}, {"neighbours": "plain", "dimension": 2.0}, {"smoother": "symmetric"}, {"measure": 0.5}],
+    [
+        {"neighbours": 12},
+        {"neighbours": "plain", "dimension": 2.0},
+        {"smoother": "symmetric"},
+        {"measure": 0.5},
+    ],
 )
 def test_laplacian_of_a_basis(plates: np.ndarray, settings: dict[str, Any]) -> None:
     basis = ep.decompose(plates, k=6, **settings)
@@ -68,9 +77,15 @@ def test_gradient_of_a_basis(plates: np.ndarray) -> None:
 
 @pytest.mark.parametrize("time", [None, 0.01])
 def test_distances_along_the_graph_of_the_basis(plates: np.ndarray, time: float | None) -> None:
-    """With 8 neighbours the plates are apart, with 60 they are joined everywhere: the basis knows which it was."""
-    apart = ep.apps.geodesic_distance(ep.decompose(plates, k=6, neighbours=8, dimension=2.0), 0, time=time)
-    joined = ep.apps.geodesic_distance(ep.decompose(plates, k=6, neighbours=60, dimension=2.0), 0, time=time)
+    """With 8 neighbours the plates are apart, with 60 they are joined everywhere: the basis knows
+    which it was.
+    """
+    apart = ep.apps.geodesic_distance(
+        ep.decompose(plates, k=6, neighbours=8, dimension=2.0), 0, time=time
+    )
+    joined = ep.apps.geodesic_distance(
+        ep.decompose(plates, k=6, neighbours=60, dimension=2.0), 0, time=time
+    )
     assert np.isinf(apart[N // 2 :]).all() and np.isfinite(apart[: N // 2]).all()
     assert np.isfinite(joined).all()
 
@@ -78,7 +93,12 @@ def test_distances_along_the_graph_of_the_basis(plates: np.ndarray, time: float 
 def test_distances_do_not_know_of_potential_boundary_and_kind(plates: np.ndarray) -> None:
     plate = plates[: N // 2]
     expected = ep.apps.geodesic_distance(ep.decompose(plate, k=4, neighbours=12), [0, 7])
-    for more in ({"boundary": plate[:, 0] < 0.1}, {"potential": plate[:, 1]}, {"measure": 0.0}, {"smoother": "row"}):
+    for more in (
+        {"boundary": plate[:, 0] < 0.1},
+        {"potential": plate[:, 1]},
+        {"measure": 0.0},
+        {"smoother": "row"},
+    ):
         found = ep.apps.geodesic_distance(ep.decompose(plate, k=4, neighbours=12, **more), [0, 7])
         assert np.allclose(found, expected)
 

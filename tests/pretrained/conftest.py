@@ -12,7 +12,9 @@ from eigenprobe.networks.store import packaged
 from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe_lab.shapes import ProceduralShapes
 
-SMALL = SpectralConfig(outputs=16, width=32, layers=2, heads=2, feedforward=32, point=(16,), shape=16)
+SMALL = SpectralConfig(
+    outputs=16, width=32, layers=2, heads=2, feedforward=32, point=(16,), shape=16
+)
 
 
 shipped = pytest.mark.skipif("surface" not in packaged(), reason="the package has no weights yet")

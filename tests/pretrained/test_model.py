@@ -1,4 +1,6 @@
-"""The pretrained model: encoding, files, errors; on a tiny random network, and on the shipped weights where present."""
+"""The pretrained model: encoding, files, errors; on a tiny random network, and on the shipped
+weights where present.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,6 @@ from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe_lab.evaluation import pretrained as generalisation
 from eigenprobe_lab.shapes import ProceduralShapes
 from tests.clouds import even
-from tests.playground import without_network
 from tests.pretrained.conftest import ball, shipped
 
 
@@ -32,19 +33,25 @@ def check(basis: Basis, n: int, k: int) -> None:
 @pytest.mark.parametrize("smoother", ["adaptive", "symmetric", "heat"])
 @pytest.mark.parametrize(("ritz", "refine"), [(False, 0), (True, 0), (True, 2)])
 def test_a_basis_is_a_basis(model, clouds, smoother, ritz, refine):
-    check(model.encode(clouds[0].numpy(), k=10, ritz=ritz, refine=refine, smoother=smoother), 300, 10)
+    check(
+        model.encode(clouds[0].numpy(), k=10, ritz=ritz, refine=refine, smoother=smoother), 300, 10
+    )
 
 
 def test_ritz_and_sweeps_come_closer_to_the_closed_form(model, clouds):
     for i, cloud in enumerate(clouds):
         points = cloud.numpy()
-        best = ep.decompose(points, k=10)
+        best = ep.decompose(points, k=10, resolution="all")
         found = [
-            ep.evaluation.compare(model.encode(points, k=10, ritz=ritz, refine=refine), best).subspace(10)
+            ep.evaluation.compare(
+                model.encode(points, k=10, ritz=ritz, refine=refine), best
+            ).subspace(10)
             for ritz, refine in ((False, 0), (True, 0), (True, 3), (True, 10))
         ]
         assert found[0] <= found[1] + 1e-6 <= found[2] + 2e-6 and found[3] > 0.999
-        assert i == 0 or found[2] > 0.99  # the first has 246 short-cuts in 300 points: its start is farther away
+        assert (
+            i == 0 or found[2] > 0.99
+        )  # the first has 246 short-cuts in 300 points: its start is farther away
 
 
 def test_kind_precision_and_device_come_back(model, clouds):
@@ -82,15 +89,13 @@ def test_units_offsets_and_rotations(model, clouds, rng):
     np.testing.assert_allclose(turned.eigenvalues, basis.eigenvalues, rtol=5e-2, atol=1e-3)
 
 
-def test_large_clouds_use_a_context(model, monkeypatch):
-    monkeypatch.setattr("eigenprobe.pretrained.model.WHOLE", 500)
-    monkeypatch.setattr("eigenprobe.pretrained.model.CONTEXT", 300)
-    i = np.arange(900) + 0.5
-    height, angle = 1 - 2 * i / 900, np.pi * (1 + 5**0.5) * i
+def test_large_clouds_attend_to_a_subset(model):
+    i = np.arange(8400) + 0.5
+    height, angle = 1 - 2 * i / 8400, np.pi * (1 + 5**0.5) * i
     ring = np.sqrt(1 - height**2)
     points = np.stack([ring * np.cos(angle), 0.8 * ring * np.sin(angle), 1.3 * height], 1)
     basis = model.encode(points, k=6)
-    check(basis, 900, 6)
+    check(basis, 8400, 6)
     best = ep.decompose(points, k=6)
     assert ep.evaluation.compare(basis, best).subspace(4) > 0.95
     np.testing.assert_allclose(basis(points[:10]), basis.vectors[:10], atol=1e-4)
@@ -108,8 +113,8 @@ def test_coinciding_points_share(model, clouds):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("smoother", "symmetric"), ("metric", "cosine"), ("neighbours", 20), ("bandwidth", 0.1), ("dimension", 3),
-        ("seed", 1), ("tol", 1e-9),
+        ("smoother", "symmetric"), ("metric", "cosine"), ("neighbours", 20), ("bandwidth", 0.1),
+        ("dimension", 3), ("seed", 1), ("tol", 1e-9),
     ],
 )  # fmt: skip
 def test_what_a_model_cannot_honour_is_refused(folder, clouds, name, value):
@@ -122,7 +127,9 @@ def test_a_batch_merges_copies_warns_of_parts_and_knows_solids(model, clouds, rn
     copies = plain.copy()
     copies[:7] = copies[7:14]
     apart = np.where(plain[:, :1] > np.median(plain[:, 0]), plain + 4, plain)
-    solid = even(ball, 300, rng).astype(np.float32)  # of 300 random points every second ball has a surface only
+    solid = even(ball, 300, rng).astype(
+        np.float32
+    )  # of 300 random points every second ball has a surface only
     with pytest.warns(ep.EigenprobeWarning) as seen:
         bases = model.encode(np.stack([plain, copies, apart, solid]), k=6, smoother="heat")
     messages = " ".join(str(w.message) for w in seen)
@@ -141,26 +148,8 @@ def test_round_trip_and_card(model, folder, tmp_path):
     again = SpectralModel.from_pretrained(tmp_path / "copy")
     assert again.fingerprint == model.fingerprint and again.facts == model.facts
     card = (tmp_path / "copy" / "README.md").read_text()
-    assert "procedural shapes only" in card and "seed 3" in card
+    assert 'from_pretrained("copy")' in card and "up to 16 vectors" in card
     assert model.k == 16 and model.to("cpu") is model
-
-
-def test_the_hub_gets_the_folder_that_is_saved(model, tmp_path, monkeypatch):
-    uploads = without_network(monkeypatch)
-    assert model.push_to_hub("tiny", token="secret", commit_message="first") == "https://hub.invalid/me/tiny"
-    (upload,) = uploads
-    assert upload.token == "secret" and upload.options == {"repo_id": "me/tiny", "commit_message": "first"}
-    model.save_pretrained(tmp_path / "tiny")
-    saved = {path.name: path.read_bytes() for path in (tmp_path / "tiny").iterdir()}
-    assert set(upload.files) == set(saved) == {"README.md", "config.json", "model.safetensors"}  # no pickle
-    named = saved["README.md"].replace(b"# tiny", b"# me/tiny").replace(b'"tiny"', b'"me/tiny"')
-    assert upload.files["README.md"] == named and b'from_pretrained("me/tiny")' in named
-    for name, content in upload.files.items():
-        (tmp_path / "tiny" / name).write_bytes(content)
-    assert SpectralModel.from_pretrained(tmp_path / "tiny").fingerprint == model.fingerprint
-    monkeypatch.setattr("huggingface_hub.HfApi.create_repo", lambda *_, **__: 1 / 0)
-    with pytest.raises(InputError, match=r"cannot upload to 'me/tiny': division by zero"):
-        model.push_to_hub("me/tiny")
 
 
 def test_bad_clouds_are_told_apart(model, clouds, tmp_path):
@@ -196,20 +185,28 @@ def test_the_shipped_model_agrees_with_the_closed_form():
 
 @shipped
 def test_the_shipped_weights_know_more_than_their_inputs_and_than_random_ones(tmp_path):
-    """Ritz and sweeps forgive any start, so what was learned is seen feed-forward: |cosine| with the oracle of three
-    made animals, 10 to 12 points above the inputs alone and above the same network with random weights."""
+    """Ritz and sweeps forgive any start, so what was learned is seen feed-forward: |cosine| with
+    the oracle of three made animals, 10 to 12 points above the inputs alone and above the same
+    network with random weights.
+    """
     vertices, faces = creature(30)
     turn = 1.2 * vertices[:, 1]
     cos, sin, (x, y, z) = np.cos(turn), np.sin(turn), vertices.T
     twisted = np.stack([cos * x - sin * z, y, sin * x + cos * z], 1)
-    for name, points in {"plain": vertices, "long": vertices * [1, 1.4, 0.8], "twisted": twisted}.items():
+    for name, points in {
+        "plain": vertices,
+        "long": vertices * [1, 1.4, 0.8],
+        "twisted": twisted,
+    }.items():
         ep.geometry.save(ep.geometry.Shape(points, faces), tmp_path / f"{name}.obj")
     model = SpectralModel.from_pretrained("surface")
     with drawing(0):
         untrained = SpectralModel(SpectralNetwork(model.network.config))
     cosines = {}
     for name, each in {"trained": model, "random": untrained}.items():
-        rows = generalisation.run([tmp_path], generalisation.Comparison(each, 1000, 50, volumes=0)).means()
+        rows = generalisation.run(
+            [tmp_path], generalisation.Comparison(each, 1000, 50, volumes=0)
+        ).means()
         alone = {row["start"]: row for row in rows if row["stage"] == "feed-forward"}
         cosines[name], cosines["inputs"] = alone["network"], alone["its inputs alone"]
     for level, margin in (("k<=10", 0.08), ("k<=20", 0.08), ("k<=50", 0.04)):
@@ -222,7 +219,11 @@ def test_the_shipped_model_is_small_enough():
     from eigenprobe.networks.store import PACKAGED
 
     files = list((PACKAGED / "surface").glob("*.safetensors"))
-    assert files and sum(f.stat().st_size for f in files) <= 25e6 and max(f.stat().st_size for f in files) < 16 * 2**20
+    assert (
+        files
+        and sum(f.stat().st_size for f in files) <= 25e6
+        and max(f.stat().st_size for f in files) < 16 * 2**20
+    )
 
 
 @shipped
@@ -239,4 +240,6 @@ def test_clouds_whose_parts_differ_by_many_decades_are_finite(smoother):
         )
         if smoother != "symmetric":
             expected = ep.decompose(x, k=10).eigenvalues
-            assert np.allclose(basis.eigenvalues[:4], expected[:4], rtol=0.02, atol=1e-3 * expected[3])
+            assert np.allclose(
+                basis.eigenvalues[:4], expected[:4], rtol=0.02, atol=1e-3 * expected[3]
+            )

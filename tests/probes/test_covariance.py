@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 
@@ -65,32 +64,10 @@ def test_hutchinson_is_close_and_deflation_makes_it_closer(monkeypatch):
     g = torch.Generator()
     plain = [abs(float(covariance.trace(g.manual_seed(i))) - exact) for i in range(5)]
     top = torch.linalg.eigh(smoother.matrix).eigenvectors[:, -5:]
-    deflated = [abs(float(covariance.trace(g.manual_seed(i), deflate=top)) - exact) for i in range(5)]
+    deflated = [
+        abs(float(covariance.trace(g.manual_seed(i), deflate=top)) - exact) for i in range(5)
+    ]
     assert max(plain) < 0.5 * exact and sum(deflated) < 0.2 * sum(plain)
-
-
-def test_variance_scales_and_bad_input():
-    smoother = dense_smoother()
-    x = torch.randn(20, 2, dtype=torch.float64)
-    torch.testing.assert_close(Covariance(smoother, steps=2, variance=1 / 3)(x) * 3, Covariance(smoother, steps=2)(x))
-    with pytest.raises(InputError, match="one of"):
-        Covariance(smoother, steps=2, scales=[2])
-    with pytest.raises(InputError, match="even power"):
-        Covariance(dense_smoother(symmetric=False), scales=[3])
-    with pytest.raises(InputError, match="rows"):
-        Covariance(smoother, steps=1)(x[:5])
-    with pytest.raises(InputError, match="distinct"):
-        Covariance(smoother, scales=[])
-
-
-def test_variance_reaches_the_trace_and_the_matrix():
-    for symmetric in (True, False):
-        smoother = dense_smoother(symmetric=symmetric)
-        exact = reference(smoother.matrix, 4, symmetric) / 3
-        third = Covariance(smoother, steps=2, variance=1 / 3)
-        torch.testing.assert_close(third.trace(), exact.trace())
-        torch.testing.assert_close(third.dense().matrix, exact)
-        torch.testing.assert_close(third.dense().trace(), exact.trace())
 
 
 @pytest.mark.parametrize("k", [2, 5, 11, 30])
@@ -98,9 +75,13 @@ def test_visible_scales_are_the_powers_whose_trace_is_nearest_to_k(k):
     """On a diagonal matrix random signs give the trace exactly, so that the answer is known."""
     mu = torch.linspace(0.02, 0.999, 60, dtype=torch.float64) ** 2
     step = torch.diag(mu)
-    smoother = SimpleNamespace(n=60, symmetric=True, device=mu.device, dtype=mu.dtype, apply=lambda x: step @ x)
+    smoother = SimpleNamespace(
+        n=60, symmetric=True, device=mu.device, dtype=mu.dtype, apply=lambda x: step @ x
+    )
     powers = [2**j for j in range(1, 15)]
-    distance = [abs(float((mu**p).sum().log()) - torch.tensor(float(k)).log().item()) for p in powers]
+    distance = [
+        abs(float((mu**p).sum().log()) - torch.tensor(float(k)).log().item()) for p in powers
+    ]
     best = powers[distance.index(min(distance))]
     assert visible_scales(smoother, k) == (best, 4 * best, 16 * best)
     assert visible_scales(smoother, k, spread=(1,)) == (best,)
@@ -109,60 +90,15 @@ def test_visible_scales_are_the_powers_whose_trace_is_nearest_to_k(k):
     assert visible_scales(smoother, k, spread=(1,)) == (best,)
 
 
-def test_powers_are_multiplied_out_by_repeated_squaring(monkeypatch):
-    smoother = dense_smoother()
-    power, asked = torch.linalg.matrix_power, []
-    monkeypatch.setattr(torch.linalg, "matrix_power", lambda a, n: asked.append(n) or power(a, n))
-    Covariance(smoother, scales=[4, 16, 64]).dense()
-    assert asked == [4, 4, 4]
-    asked.clear()
-    torch.testing.assert_close(
-        Covariance(smoother, terms={2: 1.0, 5: 1.0}).dense().matrix, sum(power(smoother.matrix, n) for n in (2, 5))
-    )
-    assert asked == [2, 3]
-    asked.clear()
-    for doublings in (1, 2, 4):
-        asked.clear()
-        exact = sum(power(smoother.matrix, n) for n in range(2**doublings))
-        torch.testing.assert_close(Covariance(smoother, resolvent=doublings).dense().matrix, exact)
-    assert not asked  # of 16 powers: by all eigenvectors, which cost less
-    for terms in ({0: 1.0}, {0: 1.0, 1: 2.0}, {0: 1.0, 2: 1.0}, {1: 1.0, 2: 1.0}, {0: 2.0, 1: 2.0}):
-        exact = sum(weight * power(smoother.matrix, n) for n, weight in terms.items())
-        found = Covariance(smoother, terms=terms)
-        torch.testing.assert_close(found.dense().matrix, exact)
-        torch.testing.assert_close(found(torch.eye(20, dtype=torch.float64)), exact)
-    assert Covariance(smoother, scales=[2]).dense(torch.float32).matrix.dtype == torch.float32
-    moved = Covariance(smoother, scales=[2]).dense().to("cpu")
-    torch.testing.assert_close(moved.trace(), torch.tensor(1.0, dtype=torch.float64))
-
-
-def test_estimated_traces_are_hutchinsons(monkeypatch):
-    smoother = dense_smoother(30)
-    a2 = smoother.matrix @ smoother.matrix
-    covariance = Covariance(smoother, steps=1, variance=0.5)
-    monkeypatch.setattr("eigenprobe.probes.covariance.EXACT_LIMIT", 30)
-    torch.testing.assert_close(covariance.trace(), 0.5 * a2.trace())
-    monkeypatch.setattr("eigenprobe.probes.covariance.EXACT_LIMIT", 29)
-    g = torch.Generator()
-    for count in (64, 7):
-        signs = torch.where(torch.rand((30, count), generator=g.manual_seed(4)) < 0.5, -1.0, 1.0).double()
-        options = {} if count == 64 else {"count": count}
-        estimate = (signs * (a2 @ signs)).sum() / count
-        torch.testing.assert_close(covariance.trace(g.manual_seed(4), **options), 0.5 * estimate)
-        top = torch.linalg.qr(torch.randn(30, 4, generator=g.manual_seed(5), dtype=torch.float64)).Q
-        rest = signs - top @ (top.T @ signs)
-        deflated = (top * (a2 @ top)).sum() + (rest * (a2 @ rest)).sum() / count
-        torch.testing.assert_close(covariance.trace(g.manual_seed(4), deflate=top, **options), 0.5 * deflated)
-    balanced = [Covariance(smoother, scales=[2], generator=g.manual_seed(6)).coefficients[2] for _ in range(2)]
-    assert balanced[0] == balanced[1]
-    monkeypatch.setattr("eigenprobe.probes.covariance.EXACT_LIMIT", 2048)
-    many = dense_smoother(700)  # blocks of columns
-    torch.testing.assert_close(Covariance(many, steps=1).trace(), (many.matrix @ many.matrix).trace())
-
-
 def test_settings_at_their_limits():
     smoother = dense_smoother()
-    for good in ({"steps": 0}, {"resolvent": 1}, {"resolvent": 16}, {"scales": [0]}, {"scales": [1]}):
+    for good in (
+        {"steps": 0},
+        {"resolvent": 1},
+        {"resolvent": 16},
+        {"scales": [0]},
+        {"scales": [1]},
+    ):
         Covariance(smoother, **good)
     for wrong, match in (
         ({"steps": -1}, "at least 0"),
@@ -174,66 +110,13 @@ def test_settings_at_their_limits():
         with pytest.raises(InputError, match=match):
             Covariance(smoother, **wrong)
     row = dense_smoother(symmetric=False)
-    assert list(Covariance(row, resolvent=3).terms) == [0, 2, 4, 6] and list(Covariance(row, steps=3).terms) == [6]
+    assert list(Covariance(row, resolvent=3).terms) == [0, 2, 4, 6] and list(
+        Covariance(row, steps=3).terms
+    ) == [6]
     assert Covariance(row).terms == {4: 1 / 3, 16: 1 / 3, 64: 1 / 3}
     with pytest.raises(InputError, match="even power"):
         Covariance(row, terms={3: 1.0})
     torch.testing.assert_close(Covariance(row, steps=0)(row.matrix), row.matrix)
-
-
-def test_visible_scales_use_the_signs_they_are_given():
-    smoother, g = dense_smoother(40), torch.Generator()
-    a = smoother.matrix - 0.5 * torch.eye(40, dtype=torch.float64)
-    a = a / torch.linalg.eigvalsh(a).abs().max() * 0.999
-    smoother.apply = lambda x: a @ x
-    for k in (3, 8, 20):
-        signs = torch.where(torch.rand((40, 16), generator=g.manual_seed(2)) < 0.5, -1.0, 1.0).double()
-        traces = {
-            2**j: float((torch.linalg.matrix_power(a, 2 ** (j - 1)) @ signs).square().sum()) / 16 for j in range(1, 15)
-        }
-        powers = [p for p in traces if traces[p] > k]
-        at = 2 * powers[-1] if powers else 2
-        at = at // 2 if powers and traces[at // 2] / k < k / max(traces[at], 1e-300) else at
-        assert visible_scales(smoother, k, generator=g.manual_seed(2)) == (at, 4 * at, 16 * at)
-
-
-@pytest.mark.parametrize("symmetric", [True, False])
-def test_as_many_products_as_the_highest_power(symmetric):
-    smoother, calls = dense_smoother(symmetric=symmetric), []
-    for name in ("apply", "apply_transpose"):
-        step = getattr(smoother, name)
-        setattr(smoother, name, lambda x, step=step, name=name: calls.append(name) or step(x))
-    Covariance(smoother, terms={2: 1.0, 6: 0.5})(smoother.matrix)
-    expected = {"apply": 6, "apply_transpose": 0} if symmetric else {"apply": 3, "apply_transpose": 3}
-    assert {name: calls.count(name) for name in expected} == expected
-
-
-@pytest.mark.parametrize(
-    "terms", [((1, 2.0),), ((0, 1.0), (3, -0.5)), ((40, 1.0),), ((900, 1.0),), ((5, 1.0), (5000, 2.0))]
-)
-def test_powers_in_chebyshev_polynomials(terms):
-    """On all of [-1, 1], to rounding: as many nodes as the highest power needs, and no more terms than are seen."""
-    series = covariances._chebyshev(terms)
-    x = np.linspace(-1, 1, 4001)
-    expected = sum(coefficient * x**power for power, coefficient in terms)
-    np.testing.assert_allclose(np.polynomial.chebyshev.chebval(x, series), expected, atol=1e-11)
-    assert 2 <= len(series) <= max(2, max(power for power, _ in terms) + 1)
-
-
-def test_traces_of_many_terms_are_exact_up_to_a_size(monkeypatch):
-    """From all eigenvalues; of more points by random signs, as those of few terms."""
-    smoother = dense_smoother(30)
-    terms = {power: 1.0 / (power + 1) for power in range(12)}
-    whole = sum(weight * torch.linalg.matrix_power(smoother.matrix, power) for power, weight in terms.items())
-    g = torch.Generator()
-    signs = torch.where(torch.rand((30, 64), generator=g.manual_seed(4)) < 0.5, -1.0, 1.0).double()
-    for limit, expected in ((30, whole.trace()), (29, (signs * (whole @ signs)).sum() / 64)):
-        monkeypatch.setattr("eigenprobe.probes.covariance.EXACT_LIMIT", limit)
-        torch.testing.assert_close(Covariance(smoother, terms=terms).trace(g.manual_seed(4)), expected)
-    assert "_spectrum" not in vars(Covariance(smoother, terms=terms))
-    for count, long in ((8, False), (9, True)):
-        own = Covariance(smoother, terms=dict.fromkeys(range(count), 1.0))
-        assert own._long(own.terms) == long and not Covariance(dense_smoother(9, False), steps=1)._long(own.terms)
 
 
 def test_scales_of_a_smoother_that_forgets_all_at_once():
@@ -258,14 +141,37 @@ def test_means_over_scales_have_a_trace_of_one():
 
 
 @pytest.mark.parametrize(
-    "terms", [{600: 1.0}, {600: 1.0, 3: 0.5, 0: -0.2}, {513: 0.3, 700: 2.0, 1: 1.0}, {512: 1.0, 2: 1}]
+    "terms",
+    [{600: 1.0}, {600: 1.0, 3: 0.5, 0: -0.2}, {513: 0.3, 700: 2.0, 1: 1.0}, {512: 1.0, 2: 1}],
 )
 def test_high_powers_are_those_of_the_matrix(terms):
     """By Clenshaw's recurrence above 512 steps, by Horner's rule below; of a block of vectors."""
     smoother = dense_smoother(24)
     vectors = torch.linalg.eigh(smoother.matrix)[1]
-    matrix = vectors @ torch.diag(torch.linspace(-0.999, 0.9999, 24, dtype=torch.float64)) @ vectors.T
+    matrix = (
+        vectors @ torch.diag(torch.linspace(-0.999, 0.9999, 24, dtype=torch.float64)) @ vectors.T
+    )
     smoother.apply = lambda x: matrix @ x
     x = torch.randn(24, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    expected = sum(weight * torch.linalg.matrix_power(matrix, power) @ x for power, weight in terms.items())
-    torch.testing.assert_close(covariances.polynomial(smoother, x, terms), expected, rtol=1e-8, atol=1e-9)
+    expected = sum(
+        weight * torch.linalg.matrix_power(matrix, power) @ x for power, weight in terms.items()
+    )
+    torch.testing.assert_close(
+        covariances.polynomial(smoother, x, terms), expected, rtol=1e-8, atol=1e-9
+    )
+
+
+def test_variance_scales_and_bad_input():
+    smoother = dense_smoother()
+    x = torch.randn(20, 2, dtype=torch.float64)
+    torch.testing.assert_close(
+        Covariance(smoother, steps=2, variance=1 / 3)(x) * 3, Covariance(smoother, steps=2)(x)
+    )
+    with pytest.raises(InputError, match="one of"):
+        Covariance(smoother, steps=2, scales=[2])
+    with pytest.raises(InputError, match="even power"):
+        Covariance(dense_smoother(symmetric=False), scales=[3])
+    with pytest.raises(InputError, match="rows"):
+        Covariance(smoother, steps=1)(x[:5])
+    with pytest.raises(InputError, match="distinct"):
+        Covariance(smoother, scales=[])

@@ -1,4 +1,6 @@
-"""Families of probes: drawn ones have the covariance that is claimed, and the closed form is its eigenvectors."""
+"""Families of probes: drawn ones have the covariance that is claimed, and the closed form is its
+eigenvectors.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,6 @@ from eigenprobe import decompose
 from eigenprobe.errors import InputError
 from eigenprobe.probes.covariance import visible_scales
 from eigenprobe.probes.families import FAMILIES, best_of_family, family, register, visible_steps
-from eigenprobe.probes.probes import seed_signal
 from eigenprobe.smoothers import Smoother, build_smoother
 
 
@@ -30,14 +31,20 @@ def test_drawn_probes_have_the_exact_covariance(name):
     drawn = family(name).draw(a, count, 3, generator=g)
     assert drawn.shape == (64, count)
     error = (drawn @ drawn.T / count - dense).norm() / dense.norm()
-    assert float(error) < (1e-9 if name == "hadamard" else 0.1)  # all columns of a Hadamard matrix: no noise at all
+    assert float(error) < (
+        1e-9 if name == "hadamard" else 0.1
+    )  # all columns of a Hadamard matrix: no noise at all
     assert float(exact.trace()) == pytest.approx(float(dense.trace()))
 
 
 def test_responses_against_the_matrix_function():
     a = smoother()
     mu, u = torch.linalg.eigh(a.matrix.to_dense())
-    responses = {"heat": mu**6, "wavelet": (mu**3 - mu**6) ** 2, "polynomial": ((1 + mu + mu**2 + mu**3) / 4) ** 2}
+    responses = {
+        "heat": mu**6,
+        "wavelet": (mu**3 - mu**6) ** 2,
+        "polynomial": ((1 + mu + mu**2 + mu**3) / 4) ** 2,
+    }
     for name, response in responses.items():
         dense = family(name).covariance(a, 3).apply(torch.eye(64, dtype=torch.float64))
         torch.testing.assert_close(dense, u @ torch.diag(response) @ u.T, atol=1e-10, rtol=1e-8)
@@ -45,7 +52,9 @@ def test_responses_against_the_matrix_function():
     assert float(family("wavelet").covariance(a, 3).apply(constant).norm()) < 1e-10
     # the geometric law of steps makes the resolvent, but for its tail
     resolvent = family("resolvent").covariance(a, 3).apply(torch.eye(64, dtype=torch.float64))
-    torch.testing.assert_close(resolvent, u @ torch.diag(1 / (1 + 3 * (1 - mu**2))) @ u.T, atol=2e-3, rtol=2e-3)
+    torch.testing.assert_close(
+        resolvent, u @ torch.diag(1 / (1 + 3 * (1 - mu**2))) @ u.T, atol=2e-3, rtol=2e-3
+    )
 
 
 def test_the_closed_form_is_the_best_basis_by_descending_energy():
@@ -59,7 +68,9 @@ def test_the_closed_form_is_the_best_basis_by_descending_energy():
     large = smoother(1500)  # matrix-free
     rotation, _ = best_of_family("wavelet", large, 4, steps=3)
     dense = family("wavelet").covariance(large, 3).dense().matrix
-    torch.testing.assert_close((rotation.q * (dense @ rotation.q)).sum(0), torch.linalg.eigvalsh(dense).flip(0)[:4])
+    torch.testing.assert_close(
+        (rotation.q * (dense @ rotation.q)).sum(0), torch.linalg.eigvalsh(dense).flip(0)[:4]
+    )
 
 
 def test_families_through_the_front_door():
@@ -70,7 +81,9 @@ def test_families_through_the_front_door():
     np.testing.assert_allclose(np.abs(np.sum(heat.normalized * usual.normalized, 0)), 1, atol=1e-6)
     assert heat.info["probes"] == "heat" and sum(heat.info["explained"]) < 1
     band = decompose(x, 6, probes="wavelet")
-    assert float(band.eigenvalues.min()) > 0.5 * float(usual.eigenvalues[1])  # no constant among the first
+    assert float(band.eigenvalues.min()) > 0.5 * float(
+        usual.eigenvalues[1]
+    )  # no constant among the first
     own = decompose(x, 4, probes=lambda points: np.column_stack([np.ones(len(points)), points]))
     given = decompose(x, 4, probes=np.column_stack([np.ones(300), x]))
     np.testing.assert_allclose(own.normalized, given.normalized, atol=1e-9)
@@ -83,65 +96,6 @@ def test_families_through_the_front_door():
         decompose(x, 5, probes="cold")
     with pytest.raises(InputError, match="mass"):
         decompose(x, 5, probes="heat", smoother="row")
-
-
-def test_seeds_have_variance_one():
-    a, g = smoother(), torch.Generator()
-    for name in ("heat", "polynomial"):
-        for distribution, scale in (("uniform", 3**0.5), ("gaussian", 1.0)):
-            seed = seed_signal(64, 9, distribution, a.mass, g.manual_seed(2))
-            drawn = family(name).draw(a, 9, 0, distribution=distribution, generator=g.manual_seed(2))
-            torch.testing.assert_close(drawn, scale * seed)
-
-
-@pytest.mark.parametrize(
-    ("n", "count", "size"), [(20, 3, 32), (20, 32, 32), (20, 33, 64), (33, 2, 64), (32, 3, 32), (31, 2, 32)]
-)
-def test_hadamard_seeds_are_columns_of_the_smallest_matrix_that_has_them(n, count, size):
-    from scipy.linalg import hadamard
-
-    a, g = smoother(n), torch.Generator()
-    rows = torch.randperm(size, generator=g.manual_seed(4))[:n].numpy()
-    drawn = family("hadamard").draw(a, count, 0, generator=g.manual_seed(4))
-    np.testing.assert_array_equal(drawn.numpy(), hadamard(size)[rows][:, :count])
-
-
-def test_random_features_are_waves_of_the_unit_cloud():
-    a, g = smoother(), torch.Generator()
-    x = a.graph.points - a.graph.points.mean(0)
-    x = x / x.norm(dim=1).max()
-    g.manual_seed(5)
-    waves = torch.randn(3, 6, generator=g, dtype=torch.float64)
-    phase = 2 * torch.pi * torch.rand(6, generator=g, dtype=torch.float64)
-    torch.testing.assert_close(
-        family("features").draw(a, 6, 0, generator=g.manual_seed(5)), 2**0.5 * torch.cos(4 * x @ waves + phase)
-    )
-    kernel = torch.exp(-8 * torch.cdist(x, x).square())
-    dense = a.matrix.to_dense()
-    exact = dense @ dense @ kernel @ dense @ dense
-    torch.testing.assert_close(family("features").covariance(a, 2).matrix, exact)
-    with pytest.raises(InputError, match="keeps no points"):
-        family("features").draw(replace(a, graph=None), 3, 1)
-
-
-def test_the_law_of_steps_is_geometric_up_to_eight_times_its_mean():
-    for t in (1, 3):
-        law = FAMILIES["resolvent"].terms(t)
-        assert list(law) == list(range(8 * t + 1)) and sum(law.values()) == pytest.approx(1)
-        for step in range(8 * t):
-            assert law[step + 1] / law[step] == pytest.approx(t / (t + 1))
-    law = FAMILIES["resolvent"].terms(0)
-    assert law[0] == 1 and sum(law.values()) == 1
-    a, g = smoother(), torch.Generator()
-    law = FAMILIES["resolvent"].terms(2)
-    drawn = family("resolvent").draw(a, 12, 2, generator=g.manual_seed(6))
-    g.manual_seed(6)
-    seed = 3**0.5 * seed_signal(64, 12, "uniform", a.mass, g)
-    lengths = torch.multinomial(torch.tensor(list(law.values())).double(), 12, replacement=True, generator=g)
-    dense = a.matrix.to_dense()
-    for j, t in enumerate(lengths.tolist()):
-        torch.testing.assert_close(drawn[:, j], torch.linalg.matrix_power(dense, t) @ seed[:, j])
-    assert family("resolvent").covariance(a, 2).terms.keys() == {2 * t for t in law}
 
 
 def test_row_smoothers_have_families_of_one_power_only():
@@ -159,7 +113,11 @@ def test_the_basis_of_a_family_has_rayleigh_quotients_and_signs():
     a, g = smoother(), torch.Generator()
     rotation, facts = best_of_family("heat", a, 5, generator=g.manual_seed(1))
     steps = visible_steps(a, 5, g.manual_seed(1))
-    assert facts["steps"] == steps == max(1, visible_scales(a, 5, spread=(1,), generator=g.manual_seed(1))[0] // 2)
+    assert (
+        facts["steps"]
+        == steps
+        == max(1, visible_scales(a, 5, spread=(1,), generator=g.manual_seed(1))[0] // 2)
+    )
     assert visible_steps(a, 63) == 1
     dense = a.matrix.to_dense()
     gaps = 1 - (rotation.q * (dense @ rotation.q)).sum(0)
@@ -182,10 +140,12 @@ def test_the_best_basis_of_given_functions_is_their_pca():
     np.testing.assert_allclose(np.abs(left.T @ rotation.q.numpy()), np.eye(5), atol=1e-9)
     np.testing.assert_allclose(facts["explained"], sizes**2 / (sizes**2).sum())
     assert facts["probes"] == 5
-    with pytest.raises(InputError, match=r"k=6 vectors need at least 6 independent probes, got 5 \(of 7\)"):
+    with pytest.raises(InputError, match=r"expected at least 6 independent probes, got 5 \(of 7\)"):
         best_basis(torch.cat([f, f[:, :1] + f[:, 1:2], 3 * f[:, 2:3]], 1), a, 6)
     for unit in (1e-9, 1e9):  # the rank does not depend on the unit of the functions
-        small = f[:, 3:4] + 1e-12 * f.roll(1, 0)[:, :1]  # nearly one of the others, but for a direction of its own
+        small = (
+            f[:, 3:4] + 1e-12 * f.roll(1, 0)[:, :1]
+        )  # nearly one of the others, but for a direction of its own
         given = unit * torch.cat([f, f[:, :1] + f[:, 1:2], small], 1)
         best_basis(given, a, 6)
         with pytest.raises(InputError, match="at least 7 independent probes, got 6"):
@@ -202,10 +162,14 @@ def test_the_best_basis_of_given_functions_is_their_pca():
     g = torch.Generator()
     heat, _ = best_of_family("heat", a, 4, generator=g.manual_seed(2))
     dense = family("heat").covariance(a, visible_steps(a, 4, g.manual_seed(2))).dense().matrix
-    tail = torch.stack([dense.trace() - (heat.q[:, :j] * (dense @ heat.q[:, :j])).sum() for j in range(1, 4)])
+    tail = torch.stack(
+        [dense.trace() - (heat.q[:, :j] * (dense @ heat.q[:, :j])).sum() for j in range(1, 4)]
+    )
     expected = torch.cat([torch.zeros(1, dtype=torch.float64), 1 / tail])
     found = with_eigenvalues(heat, a, "mean", generator=g.manual_seed(2)).eigenvalues
-    torch.testing.assert_close(found, expected * heat.eigenvalues.sum() / expected.sum(), rtol=1e-6, atol=0)
+    torch.testing.assert_close(
+        found, expected * heat.eigenvalues.sum() / expected.sum(), rtol=1e-6, atol=0
+    )
     steps = visible_steps(a, 4, g.manual_seed(2))
     drawn = family("heat").draw(a, 500, steps, generator=g)
     worst = prefix_errors(heat.q, drawn).amax(1)[:-1]
@@ -214,7 +178,9 @@ def test_the_best_basis_of_given_functions_is_their_pca():
     torch.testing.assert_close(found, expected * heat.eigenvalues.sum() / expected.sum())
 
 
-@pytest.mark.parametrize(("name", "terms"), [("wavelet", {3: 1, 6: -1}), ("polynomial", dict.fromkeys(range(4), 0.25))])
+@pytest.mark.parametrize(
+    ("name", "terms"), [("wavelet", {3: 1, 6: -1}), ("polynomial", dict.fromkeys(range(4), 0.25))]
+)
 def test_probes_of_a_family_are_its_polynomial_of_the_same_noise(name, terms):
     sphere = smoother(120)
     noise, drawn = (
@@ -222,33 +188,11 @@ def test_probes_of_a_family_are_its_polynomial_of_the_same_noise(name, terms):
         for each, steps in (("heat", 0), (name, 3))
     )
     dense = sphere.matrix.to_dense()
-    expected = sum(weight * torch.linalg.matrix_power(dense, power) @ noise for power, weight in terms.items())
+    expected = sum(
+        weight * torch.linalg.matrix_power(dense, power) @ noise for power, weight in terms.items()
+    )
     torch.testing.assert_close(drawn, expected, atol=1e-10, rtol=1e-8)
-    rows = family("hadamard").draw(sphere, 128, 0)  # any random numbers: rows of one Hadamard matrix are orthogonal
+    rows = family("hadamard").draw(
+        sphere, 128, 0
+    )  # any random numbers: rows of one Hadamard matrix are orthogonal
     torch.testing.assert_close(rows @ rows.T, 128 * torch.eye(sphere.n, dtype=rows.dtype))
-
-
-def test_large_clouds_make_no_dense_covariance(monkeypatch):
-    """Above so many points the leading eigenvectors come from products alone, and are those of the matrix."""
-    from eigenprobe.probes import families
-    from eigenprobe.probes.covariance import Covariance
-
-    a = smoother(90)
-    covariance = family("heat").covariance(a, 3)
-    values, vectors = families.leading(covariance, 90, 5, a)
-    mu, u = torch.linalg.eigh(covariance.dense().matrix.double())
-    torch.testing.assert_close(values, mu.flip(0)[:5])
-    made = []
-    dense = Covariance.dense
-    monkeypatch.setattr(Covariance, "dense", lambda self: made.append(1) or dense(self))
-    families.leading(covariance, 90, 5, a)
-    assert made
-    monkeypatch.setattr(families, "DENSE", 89)
-    made.clear()
-    by_products = families.leading(covariance, 90, 5, a)
-    assert not made
-    torch.testing.assert_close(by_products[0], values, rtol=1e-6, atol=0)
-    for basis in (vectors, by_products[1]):
-        torch.testing.assert_close(
-            (basis.T @ u[:, -5:]).abs().square().sum(1), torch.ones(5).double(), rtol=1e-5, atol=0
-        )

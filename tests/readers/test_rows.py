@@ -1,4 +1,6 @@
-"""Rows of a source one by one, in blocks and whole: which rows, how many at once, and what is never in memory."""
+"""Rows of a source one by one, in blocks and whole: which rows, how many at once, and what is never
+in memory.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,15 @@ def test_what_has_rows_is_not_copied(tmp_path: Path, table: np.ndarray) -> None:
         open_rows(table[..., None])
 
 
-@pytest.mark.parametrize(("asked", "entries", "expected"), [(5, 99, [5, 5, 5, 5, 3]), (9, 28, [7, 7, 7, 2])])
+@pytest.mark.parametrize(
+    ("asked", "entries", "expected"), [(5, 99, [5, 5, 5, 5, 3]), (9, 28, [7, 7, 7, 2])]
+)
 def test_blocks_are_as_long_as_asked_and_as_memory_allows(
-    monkeypatch: pytest.MonkeyPatch, table: np.ndarray, asked: int, entries: int, expected: list[int]
+    monkeypatch: pytest.MonkeyPatch,
+    table: np.ndarray,
+    asked: int,
+    entries: int,
+    expected: list[int],
 ) -> None:
     monkeypatch.setattr(access, "ENTRIES", entries)
     blocks = list(Rows(table).blocks(asked))
@@ -87,7 +95,9 @@ def test_items_of_a_data_set_are_rows_or_start_with_one(table: np.ndarray) -> No
         Items([])
 
 
-def test_columns_of_parquet_by_groups(tmp_path: Path, table: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_of_parquet_by_groups(
+    tmp_path: Path, table: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(table[:, :3], columns=list("abc"))
     frame["whole"], frame["word"] = np.arange(23), "x"
@@ -112,7 +122,9 @@ def test_wide_sparse_rows_are_projected_always_in_the_same_way(rng: np.random.Ge
     wide = sparse.random(6, access.PROJECTED + 1, 0.02, "csr", random_state=1, dtype=np.float32)
     rows = SparseRows(wide)
     assert rows.shape == (6, access.PROJECTED) and rows[1:3].dtype == np.float32
-    projection = SparseRandomProjection(access.PROJECTED, dense_output=True, random_state=0).fit(wide[:1])
+    projection = SparseRandomProjection(access.PROJECTED, dense_output=True, random_state=0).fit(
+        wide[:1]
+    )
     np.testing.assert_allclose(rows[slice(0, 6)], projection.transform(wide), rtol=1e-6)
     for matrix, missing in ((wide[:, :-1], 0.0), (wide, 7.0)):  # narrow enough, or distances
         rows = SparseRows(matrix, missing)

@@ -13,7 +13,9 @@ from tests.meshes import blob, cube, tetrahedron
 
 
 @pytest.mark.parametrize("suffix", ["obj", "off", "ply", "stl", "glb"])
-@pytest.mark.filterwarnings("ignore:.*coincident vertices merged")  # stl stores every corner on its own
+@pytest.mark.filterwarnings(
+    "ignore:.*coincident vertices merged"
+)  # stl stores every corner on its own
 def test_meshes_come_back(tmp_path, suffix) -> None:
     vertices, faces = blob(4)
     path = tmp_path / f"blob.{suffix}"
@@ -66,7 +68,9 @@ def test_npz_by_name_and_dtypes(tmp_path) -> None:
     np.savez(path, labels=np.arange(3), something=2 * np.eye(3))  # the only table
     assert (load(path).vertices == 2 * np.eye(3)).all()
     np.savez(path, one=np.eye(3), other=3 * np.eye(3))
-    with pytest.raises(InputError, match="holds one, other, expected one array named 'points': choose one by key"):
+    with pytest.raises(
+        InputError, match="holds one, other, expected one array named 'points': choose one by key"
+    ):
         load(path)
     assert (load(path, key="other").vertices == 3 * np.eye(3)).all()
     with pytest.raises(InputError, match="no array 'third', it has one, other"):
@@ -98,9 +102,13 @@ def test_large_files_are_mapped_not_read(tmp_path, monkeypatch) -> None:
 
 
 def test_a_two_gigabyte_file_opens_at_once(tmp_path) -> None:
-    """A sparse file: 2 GB of zeros to the reader, nothing on the disk; only its first block is looked at here."""
+    """A sparse file: 2 GB of zeros to the reader, nothing on the disk; only its first block is
+    looked at here.
+    """
     rows = 2 * 1024**3 // 12
-    array = np.lib.format.open_memmap(tmp_path / "huge.npy", mode="w+", dtype=np.float32, shape=(rows, 3))
+    array = np.lib.format.open_memmap(
+        tmp_path / "huge.npy", mode="w+", dtype=np.float32, shape=(rows, 3)
+    )
     array[0] = np.nan
     del array
     with pytest.raises(InputError, match="point 0"):
@@ -109,13 +117,20 @@ def test_a_two_gigabyte_file_opens_at_once(tmp_path) -> None:
 
 def test_a_mesh_is_cleaned_and_told(tmp_path) -> None:
     vertices, faces = tetrahedron()
-    vertices = np.concatenate([vertices, [[9, 9, 9], vertices[3]]])  # one unused, one copy of vertex 3
-    faces = np.concatenate([faces, [[0, 1, 1], [1, 2, 5], [0, 0, 0]]])  # degenerate, repeated once merged, degenerate
+    vertices = np.concatenate(
+        [vertices, [[9, 9, 9], vertices[3]]]
+    )  # one unused, one copy of vertex 3
+    faces = np.concatenate(
+        [faces, [[0, 1, 1], [1, 2, 5], [0, 0, 0]]]
+    )  # degenerate, repeated once merged, degenerate
     text = "".join(f"v {x} {y} {z}\n" for x, y, z in vertices) + "".join(
         f"f {a + 1} {b + 1} {c + 1}\n" for a, b, c in faces
     )
     (tmp_path / "dirty.obj").write_text(text)
-    with pytest.warns(EigenprobeWarning, match=r"dirty.obj: 1 coincident vertices merged, 2 degenerate faces dropped"):
+    with pytest.warns(
+        EigenprobeWarning,
+        match=r"dirty.obj: 1 coincident vertices merged, 2 degenerate faces dropped",
+    ):
         shape = load(tmp_path / "dirty.obj")
     assert shape.repairs["repeated faces dropped"] == 1
     assert shape.repairs["unused vertices dropped"] == 1

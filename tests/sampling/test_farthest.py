@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigenprobe.errors import InputError
-from eigenprobe.sampling import farthest
 from eigenprobe.sampling.farthest import farthest_points
 
 
@@ -29,30 +28,10 @@ def test_farthest_points_are_the_farthest(n, d, seed) -> None:
     assert farthest_points(x, n // 2, start=1).tolist() == brute_force(x, n // 2, 1)
 
 
-def test_the_search_in_balls_is_exact(rng, monkeypatch) -> None:
-    x = rng.standard_normal((3000, 3))
-    expected = farthest_points(x, 700, start=5)
-    monkeypatch.setattr(farthest, "BALL_POINTS", 1000)
-    assert (farthest_points(x, 700, start=5) == expected).all()
-
-
 @pytest.mark.parametrize("d", [2, 15, 16, 40])
 def test_both_ways_to_a_distance(rng, d) -> None:
     x = rng.standard_normal((120, d)) + 100
     assert farthest_points(x, 40, start=7).tolist() == brute_force(x, 40, 7)
-
-
-def test_huge_clouds_are_thinned_first(rng, monkeypatch) -> None:
-    monkeypatch.setattr(farthest, "THINNED", 500)
-    x = rng.uniform(size=(5000, 2)).astype(np.float32)
-    for options in ({"seed": 1}, {"start": 4321}, {}):
-        chosen = farthest_points(x, 50, **options)
-        assert len(np.unique(chosen)) == 50
-        assert chosen.max() > 600, "indices are those of the whole cloud"
-        gaps = np.linalg.norm(x[chosen][:, None] - x[chosen], axis=2) + np.eye(50)
-        assert gaps.min() > 0.08
-    assert farthest_points(x, 50, start=4321)[0] == 4321
-    assert farthest_points(torch.from_numpy(x), 50, seed=1).tolist() == farthest_points(x, 50, seed=1).tolist()
 
 
 def test_tensors_and_batches_agree_with_arrays(rng) -> None:
@@ -86,7 +65,10 @@ def test_weights_and_validity_mean_the_same_everywhere(rng) -> None:
         assert (found.numpy() == arrays).all()
     assert tensors[2].gather(1, farthest_points(tensors[0], 20, 5, valid=tensors[2])).all()
     hidden = tensors[0].masked_fill(~tensors[2][..., None], torch.nan)
-    assert (farthest_points(hidden, 20, valid=tensors[2]) == farthest_points(tensors[0], 20, valid=tensors[2])).all()
+    assert (
+        farthest_points(hidden, 20, valid=tensors[2])
+        == farthest_points(tensors[0], 20, valid=tensors[2])
+    ).all()
     with pytest.raises(InputError, match="one weight per point"):
         farthest_points(x, 3, weight=weight[0])
     with pytest.raises(InputError, match="1 to 4 of 4"):
@@ -99,7 +81,9 @@ def test_the_start_is_random_or_fixed(rng) -> None:
     assert len({int(farthest_points(x, 1, seed=s)[0]) for s in range(20)}) > 5
     order = rng.permutation(100)
     fixed = farthest_points(x, 20)
-    assert (order[farthest_points(x[order], 20)] == fixed).all(), "the default start does not depend on the order"
+    assert (order[farthest_points(x[order], 20)] == fixed).all(), (
+        "the default start does not depend on the order"
+    )
 
 
 def test_duplicates_come_last_and_all_can_be_chosen(rng) -> None:
@@ -135,30 +119,6 @@ def test_farthest_points_refuses(x, n, message) -> None:
         farthest_points(np.zeros((3, 3)), 1, start=3)
 
 
-def test_few_graphs_of_a_device_are_kept(monkeypatch) -> None:
-    """One per size and precision, the least used forgotten; the graphs themselves are played by plain passes."""
-    farthest._kept.cache_clear()
-    made = []
-
-    def graphed(chain, *samples):
-        made.append([each.dtype for each in samples])
-        return lambda *given: farthest._from(chain.args[0], farthest._advance, *given)
-
-    monkeypatch.setattr(farthest, "graphed", graphed)
-    monkeypatch.setattr(farthest, "MANY", 2)
-    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
-    x = torch.from_numpy(np.random.default_rng(0).normal(size=(30, 3)))
-    for cloud, count in ((x, 1), (x.float(), 2), (x, 2), (x[:20], 3)):  # a graph of float32 would round the others
-        chosen = farthest_points(cloud.expand(3, -1, -1), 5, start=4)
-        assert chosen.tolist() == [brute_force(cloud.double().numpy(), 5, 4)] * 3 and len(made) == count
-    for size in range(6, 13):
-        farthest_points(x.expand(3, -1, -1), size, start=4)
-    assert farthest._kept.cache_info().currsize == 8 and len(made) == 10
-    farthest_points(x.expand(3, -1, -1), 5, start=4)  # forgotten
-    assert len(made) == 11
-    farthest._kept.cache_clear()
-
-
 @pytest.mark.parametrize("partly", [False, True])
 def test_random_starts_of_a_batch_are_any_of_its_points(partly: bool, rng) -> None:
     """Of 200 copies of a cloud: spread over all of its (valid) points, and never another one."""
@@ -170,7 +130,9 @@ def test_random_starts_of_a_batch_are_any_of_its_points(partly: bool, rng) -> No
 
 
 def test_the_first_of_a_batch_is_the_farthest_valid_one(generator: torch.Generator) -> None:
-    """Far from the origin, where points that are left out lie at the origin's distance of all others."""
+    """Far from the origin, where points that are left out lie at the origin's distance of all
+    others.
+    """
     x = torch.randn((3, 40, 3), generator=generator, dtype=torch.float64) + 100
     valid = torch.rand((3, 40), generator=generator) < 0.6
     x[~valid] = 0
@@ -179,53 +141,6 @@ def test_the_first_of_a_batch_is_the_farthest_valid_one(generator: torch.Generat
         kept = cloud[mask]
         first = mask.nonzero()[:, 0][(kept - kept.mean(0)).norm(dim=1).argmax()]
         assert int(found[0]) == int(first) and bool(mask[found].all())
-
-
-@pytest.mark.parametrize("partly", [False, True])
-@pytest.mark.parametrize("n", [5, 12])
-def test_thinned_clouds_are_those_of_a_draw(partly: bool, n: int, rng, monkeypatch) -> None:
-    """Of the larger of a number and four times the points asked for; the start takes the place of the first."""
-    monkeypatch.setattr(farthest, "THINNED", 30)
-    x, weight = rng.standard_normal((120, 3)), rng.uniform(1, 9, 120)
-    valid = np.arange(120) % 2 == 1 if partly else None
-    kept = np.flatnonzero(valid) if partly else np.arange(120)
-    for options in ({"seed": 4}, {"start": 50}, {"seed": 4, "start": 50}, {}):
-        generator = np.random.default_rng(options.get("seed", 0))
-        drawn = np.sort(generator.choice(len(kept), max(30, 4 * n), replace=False))
-        if "start" in options:
-            first, drawn[0] = 0, 50
-        elif "seed" in options:
-            first = int(generator.integers(len(drawn)))
-        rows = kept[drawn]
-        if not options:
-            first = int(np.linalg.norm(x[rows] - x[rows].mean(0), axis=1).argmax())
-        chosen = [first]
-        while len(chosen) < n:
-            reach = weight[rows] * ((x[rows][:, None] - x[rows[chosen]]) ** 2).sum(2).min(1)
-            chosen.append(int(reach.argmax()))
-        found = farthest_points(x, n, weight=weight, valid=valid, **options)
-        assert found.tolist() == rows[chosen].tolist()
-
-
-@pytest.mark.parametrize(
-    ("points", "columns", "n", "weighted", "balls"),
-    [
-        (100, 6, 65, False, True),
-        (99, 6, 65, False, False),
-        (100, 7, 65, False, False),
-        (100, 6, 64, False, False),
-        (100, 6, 65, True, False),
-    ],
-)
-def test_balls_are_looked_into_where_that_pays(points, columns, n, weighted, balls, rng, monkeypatch) -> None:
-    """Many points of few columns without weights, after the first 64; all others pass over all points."""
-    monkeypatch.setattr(farthest, "BALL_POINTS", 100)
-    real, looked = farthest._in_balls, []
-    monkeypatch.setattr(farthest, "_in_balls", lambda *given: looked.append(1) or real(*given))
-    x = rng.standard_normal((points, columns))
-    weight = np.ones(points) if weighted else None
-    assert farthest_points(x, n, start=2, weight=weight).tolist() == brute_force(x, n, 2)
-    assert bool(looked) == balls
 
 
 @pytest.mark.parametrize("where", ["host", "batch"])

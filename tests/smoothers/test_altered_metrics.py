@@ -48,7 +48,9 @@ def _sums(a: np.ndarray, b: np.ndarray, k: int = 20) -> np.ndarray:
 @pytest.mark.parametrize("strength", [0.5, 1.0, 2.0])
 def test_a_stretched_torus(strength: float, rng: np.random.Generator) -> None:
     x = 2 * c.even(_torus, 4000, rng)
-    field = strength * np.stack([-x[:, 2], np.zeros(4000), x[:, 0], np.zeros(4000)], 1) / 2  # along the first angle
+    field = (
+        strength * np.stack([-x[:, 2], np.zeros(4000), x[:, 0], np.zeros(4000)], 1) / 2
+    )  # along the first angle
     whole = np.arange(-20, 21.0) ** 2 / 4
     basis = ep.decompose(x, k=20, anisotropy=field)
     assert _errors(basis.eigenvalues, _sums(whole / (1 + strength) ** 2, whole)).max() < 0.02
@@ -71,9 +73,13 @@ def test_a_stretched_square_is_a_rectangle(rng: np.random.Generator) -> None:
 def test_a_zero_field_and_the_length_of_a_curve(rng: np.random.Generator) -> None:
     x = c.random_sphere(600, rng)
     still = ep.decompose(x, k=6, anisotropy=np.zeros((600, 3)), dimension=2)
-    np.testing.assert_allclose(still.eigenvalues, ep.decompose(x, k=6, dimension=2).eigenvalues, rtol=0.03, atol=1e-6)
+    np.testing.assert_allclose(
+        still.eigenvalues, ep.decompose(x, k=6, dimension=2).eigenvalues, rtol=0.03, atol=1e-6
+    )
     line = np.linspace(0, 1, 800)[:, None]
-    longer = ep.decompose(line, k=12, anisotropy=1.0 + line)  # length of the metric: int 1 + 1 + t dt = 5/2
+    longer = ep.decompose(
+        line, k=12, anisotropy=1.0 + line
+    )  # length of the metric: int 1 + 1 + t dt = 5/2
     assert _errors(longer.eigenvalues, (np.arange(12) * np.pi / 2.5) ** 2).max() < 0.0005
 
 
@@ -81,7 +87,9 @@ def test_strongest_curvature_of_a_cylinder(rng: np.random.Generator) -> None:
     x = 2 * c.even(_cylinder, 4000, rng)
     basis = ep.decompose(x, k=20, anisotropy=1.0)  # around the axis: a cylinder of twice the radius
     around, along = np.arange(-30, 31.0) ** 2 / 4, (np.arange(20) * np.pi / 3) ** 2
-    assert _errors(4 * basis.eigenvalues, _sums(around, along)).max() < 0.028  # eight draws: .015 to .0278
+    assert (
+        _errors(4 * basis.eigenvalues, _sums(around, along)).max() < 0.028
+    )  # eight draws: .015 to .0278
 
 
 def test_rows_of_a_grid_are_no_lines() -> None:
@@ -122,14 +130,19 @@ def test_alpha_on_random_samples(rng: np.random.Generator) -> None:
 
 
 def _spherical_zone(end: float, k: int, n: int = 3000) -> np.ndarray:
-    """The catenoid |z| < end in the metric |K| g is a zone of the unit sphere: -f'' + m^2 f = lambda f / cosh^2 z."""
+    """The catenoid |z| < end in the metric |K| g is a zone of the unit sphere: -f'' + m^2 f =
+    lambda f / cosh^2 z.
+    """
     step = 2 * end / n
     weight = np.cosh(-end + step * (np.arange(n) + 0.5)) ** -2.0
     values: list[float] = []
     for m in range(8):
         diagonal = np.full(n, 2.0)
         diagonal[[0, -1]] = 1
-        diagonal, off = (diagonal / step**2 + m**2) / weight, -1 / step**2 / np.sqrt(weight[1:] * weight[:-1])
+        diagonal, off = (
+            (diagonal / step**2 + m**2) / weight,
+            -1 / step**2 / np.sqrt(weight[1:] * weight[:-1]),
+        )
         found = eigh_tridiagonal(diagonal, off, select="i", select_range=(0, 7), eigvals_only=True)
         values += list(found) * (1 if m == 0 else 2)
     return np.sort(values)[:k]
@@ -143,7 +156,9 @@ def test_scale_invariant_sphere_and_catenoid(size: float, rng: np.random.Generat
     values = ep.decompose(catenoid, k=20, metric="scale-invariant").eigenvalues
     assert _errors(values, _spherical_zone(1.2, 20)).max() < 0.02
     _, mass = ep.laplacian(catenoid, metric="scale-invariant")
-    assert mass.sum() == pytest.approx(4 * np.pi * np.tanh(1.2), rel=0.03)  # the area of its image under the Gauss map
+    assert mass.sum() == pytest.approx(
+        4 * np.pi * np.tanh(1.2), rel=0.03
+    )  # the area of its image under the Gauss map
 
 
 def test_curvatures_of_a_torus(rng: np.random.Generator) -> None:
@@ -156,7 +171,9 @@ def test_curvatures_of_a_torus(rng: np.random.Generator) -> None:
     off = np.abs(found.gaussian.numpy() - np.cos(v) / (0.4 * radius))
     assert np.quantile(off, 0.999) < 0.15 and off.max() < 0.4  # the worst of 6000: .29 of 13 draws
     np.testing.assert_allclose(found.values[:, 0].abs(), 2.5, rtol=0.1)
-    around = np.stack([-np.sin(v) * np.cos(u), -np.sin(v) * np.sin(u), np.cos(v)], 1)  # the small circles
+    around = np.stack(
+        [-np.sin(v) * np.cos(u), -np.sin(v) * np.sin(u), np.cos(v)], 1
+    )  # the small circles
     assert np.abs((found.direction.numpy() * around).sum(1)).min() > 0.98
 
 
@@ -170,7 +187,9 @@ def test_potential_and_boundary_in_the_matrices(rng: np.random.Generator) -> Non
     assert np.abs(residual / mass.diagonal()[:, None]).max() < 1e-3 * basis.eigenvalues[-1]
 
 
-def test_lists_files_and_meshes_are_taken_by_both_doors(tmp_path: Path, rng: np.random.Generator) -> None:
+def test_lists_files_and_meshes_are_taken_by_both_doors(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
     clouds = [c.fibonacci_sphere(200), 2 * c.fibonacci_sphere(300)]
     np.save(tmp_path / "cloud.npy", clouds[0])
     weights = [np.exp(x[:, 2]) for x in clouds]

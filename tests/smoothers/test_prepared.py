@@ -1,10 +1,11 @@
-"""What a basis knows of its operator: the smoother has its eigenpairs, in the order and the units of the points."""
+"""What a basis knows of its operator: the smoother has its eigenpairs, in the order and the units
+of the points.
+"""
 
 from __future__ import annotations
 
 import copy
 import pickle
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,7 @@ import pytest
 import torch
 
 import eigenprobe as ep
-from eigenprobe.decomposition import OperatorSettings
 from eigenprobe.errors import InputError
-from eigenprobe.graph import arranged
-from eigenprobe.smoothers import build_smoother, prepared
 from tests import clouds as c
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -45,7 +43,9 @@ def sphere() -> np.ndarray:
 def _residual(basis: ep.Basis) -> float:
     """The largest |A q - (1 - (lambda - lowest) step_time) q| on the distinct points."""
     smoother, q = basis.smoother, torch.as_tensor(basis.normalized).double()
-    factors = 1 - (torch.as_tensor(basis.eigenvalues) - (smoother.lowest or 0.0)) * smoother.step_time
+    factors = (
+        1 - (torch.as_tensor(basis.eigenvalues) - (smoother.lowest or 0.0)) * smoother.step_time
+    )
     return float((smoother.apply(q) - q * factors).norm(dim=0).max())
 
 
@@ -98,13 +98,17 @@ def test_copies_of_a_basis_share_it(sphere: np.ndarray) -> None:
     assert single.normalized.dtype == np.float32 and _residual(single) < 1e-5
 
 
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda basis: pickle.loads(pickle.dumps(basis))])
+@pytest.mark.parametrize(
+    "duplicate", [copy.deepcopy, lambda basis: pickle.loads(pickle.dumps(basis))]
+)
 def test_pickle_holds_settings_only(sphere: np.ndarray, duplicate: Any) -> None:
     basis = ep.decompose(sphere, k=8, potential=np.linspace(0, 0.01, 700))
     again = duplicate(basis)
     bare = len(pickle.dumps(replace(basis, source=None)))
     assert len(pickle.dumps(basis)) < bare + 2 * basis.mass.nbytes  # the potential and a few words
-    assert np.allclose(again.smoother.matrix.to_dense(), basis.smoother.matrix.to_dense(), atol=1e-12)
+    assert np.allclose(
+        again.smoother.matrix.to_dense(), basis.smoother.matrix.to_dense(), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -141,9 +145,14 @@ def test_smoother_goes_back_in(sphere: np.ndarray) -> None:
 def test_network_and_pretrained_know_theirs() -> None:
     points = c.random_sphere(500, np.random.default_rng(0))
     trained = ep.decompose(points, k=4, method="network", steps=5)
-    assert trained.smoother.n == 500 and np.allclose(trained.smoother.mass.numpy(), trained.mass, atol=1e-6)
+    assert trained.smoother.n == 500 and np.allclose(
+        trained.smoother.mass.numpy(), trained.mass, atol=1e-6
+    )
     model = ep.SpectralModel.from_pretrained("surface")
-    for basis in [model.encode(points, k=4), *model.encode([points, points[:300]], k=4, smoother="heat")]:
+    for basis in [
+        model.encode(points, k=4),
+        *model.encode([points, points[:300]], k=4, smoother="heat"),
+    ]:
         assert basis.graph.n == basis.n
         assert np.allclose(basis.smoother.mass.numpy(), basis.mass, rtol=1e-4)
         q = torch.as_tensor(basis.normalized).double()
@@ -159,39 +168,3 @@ def test_a_graph_of_angles_has_one_minus_their_cosines(rng: np.random.Generator)
     unit = rows / np.linalg.norm(rows, axis=1)[:, None]
     nearest = np.sort(1 - unit @ unit.T, axis=1)[:, 1 : graph.distances.shape[1] + 1]
     np.testing.assert_allclose(graph.distances, nearest, atol=1e-9)
-
-
-def test_operators_of_points_in_memory_order_are_those_of_the_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Graph and smoother of the distinct points, in the order they were given in and in their units."""
-    x = 7.0 + 3.0 * c.random_sphere(300, np.random.default_rng(2))
-    doubled = np.concatenate([x[:40], x])
-    settings = OperatorSettings(neighbours=15, resolution="all", dimension=2, measure=0.5, potential=np.ones(340))
-    found = []
-    with warnings.catch_warnings(action="ignore"):
-        for limit in (5000, 50):
-            monkeypatch.setattr(arranged, "REORDER", limit)
-            found.append(settings.prepare(doubled))
-    plain, moved = found
-    assert moved.cloud.graph.ordered and not plain.cloud.graph.ordered and not moved.graph.ordered
-    torch.testing.assert_close(moved.graph.points, torch.from_numpy(x))
-    assert torch.equal(moved.graph.indices, plain.graph.indices)
-    chords = (moved.graph.points[moved.graph.indices] - moved.graph.points[:, None]).norm(dim=2)
-    torch.testing.assert_close(moved.graph.distances, chords)
-    one, other = plain.smoother_as_given, moved.smoother_as_given
-    torch.testing.assert_close(other.matrix.to_dense(), one.matrix.to_dense(), atol=1e-6, rtol=0)
-    torch.testing.assert_close(other.mass, one.mass, rtol=1e-5, atol=0)
-    assert other.step_time == pytest.approx(one.step_time, rel=1e-5) and other.lowest == pytest.approx(1.0)
-    assert other.step_time == pytest.approx(moved.smoother.step_time * moved.cloud.frame.scale**2)
-
-
-def test_edges_of_reordered_rows_go_from_the_smaller_to_the_larger() -> None:
-    order = torch.randperm(60, generator=torch.Generator().manual_seed(0))
-    rank = order.argsort()
-    made = build_smoother(torch.randn((60, 3), generator=torch.Generator().manual_seed(1), dtype=torch.float64))
-    assert made.edges is not None
-    found = prepared._reordered(made, order, rank)
-    pairs = zip(rank[made.edges.head].tolist(), rank[made.edges.tail].tolist(), strict=True)
-    expected = [(min(pair), max(pair)) for pair in pairs]
-    assert list(zip(found.edges.head.tolist(), found.edges.tail.tolist(), strict=True)) == expected
-    torch.testing.assert_close(found.matrix.to_dense(), made.matrix.to_dense()[order][:, order])
-    assert torch.equal(found.mass, made.mass[order])

@@ -45,7 +45,12 @@ def circle_pool(count: int = 3, kind: str = "expected") -> Pool:
 def tiny_module(steps: int, seed: int = 0, dropout: float = 0.0, **options: Any) -> SpectralModule:
     network = networks.build("tiny", 2, K, torch.Generator().manual_seed(seed), dropout=dropout)
     return SpectralModule(
-        network, Objective(relative=True), Optimisation(steps, warmup=5), seed=seed, log_every=5, **options
+        network,
+        Objective(relative=True),
+        Optimisation(steps, warmup=5),
+        seed=seed,
+        log_every=5,
+        **options,
     )
 
 

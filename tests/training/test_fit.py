@@ -32,7 +32,11 @@ def potato(n: int) -> torch.Tensor:
     directions = torch.randn(6, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     directions = directions / directions.norm(dim=1, keepdim=True)
     heights = torch.tensor([0.9, -0.4, 0.7, 0.5, -0.3, 1.0], dtype=torch.float64)
-    return x * (1 + torch.exp(6 * (x @ directions.T - 1)) @ heights)[:, None] * torch.tensor([1.0, 0.8, 0.6])
+    return (
+        x
+        * (1 + torch.exp(6 * (x @ directions.T - 1)) @ heights)[:, None]
+        * torch.tensor([1.0, 0.8, 0.6])
+    )
 
 
 @cache
@@ -51,7 +55,9 @@ def test_the_network_finds_the_closed_form():
     best, mu = (pairs := solve(smoother, 20)).vectors, pairs.factors
     agreement = cosines(basis.normalized, best)
     assert float(agreement[:10].mean()) >= 0.99 and float(agreement.mean()) >= 0.97
-    torch.testing.assert_close(basis.eigenvalues[1:], ((1 - mu) / smoother.step_time)[1:], rtol=0.02, atol=0)
+    torch.testing.assert_close(
+        basis.eigenvalues[1:], ((1 - mu) / smoother.step_time)[1:], rtol=0.02, atol=0
+    )
     assert abs(float(basis.eigenvalues[0])) < 1e-6
     feedforward = basis.info["feedforward"]
     assert 0 <= feedforward["gap"] < 0.01  # before the Ritz rotation
@@ -79,10 +85,14 @@ def test_a_learned_sphere_extends_to_unseen_points():
     basis = fit_network(sphere(3000), 9, steps=120, resamplings=2, seed=0)
     new = sphere(1000, seed=1)
     x, y, z = new.T
-    harmonics = torch.stack([torch.ones_like(x), x, y, z, x * y, y * z, z * x, x * x - y * y, 3 * z * z - 1], 1)
+    harmonics = torch.stack(
+        [torch.ones_like(x), x, y, z, x * y, y * z, z * x, x * x - y * y, 3 * z * z - 1], 1
+    )
     span = torch.linalg.qr(harmonics).Q
     values = basis(new)
-    captured = (span.T @ values).norm(dim=0) / values.norm(dim=0)  # correlation with the analytic span
+    captured = (span.T @ values).norm(dim=0) / values.norm(
+        dim=0
+    )  # correlation with the analytic span
     assert float(captured.min()) >= 0.99
     target = torch.tensor([2.0] * 3 + [6.0] * 5, dtype=torch.float64)
     assert float((basis.eigenvalues[1:] / target - 1).abs().max()) < 0.05
@@ -101,7 +111,9 @@ def test_the_papers_probes_and_a_transformer_over_resamplings():
         resamplings=2,
     )
     basis = fit_network(potato(400), 4, settings=settings, ritz=False)
-    assert basis.info["samplings"] == 2 and basis.info["feedforward"] == {} and not basis.info["ritz"]
+    assert (
+        basis.info["samplings"] == 2 and basis.info["feedforward"] == {} and not basis.info["ritz"]
+    )
     assert basis.n == 400 and float(basis.mass.sum()) == pytest.approx(1)
     torch.testing.assert_close(basis(potato(400)[:5]), basis.vectors[:5], atol=1e-5, rtol=1e-5)
 
@@ -120,5 +132,7 @@ def test_bad_input():
 
 @pytest.mark.parametrize("clouds", [0, 4])
 def test_several_clouds_in_a_step_are_fresh_ones(clouds):
-    with pytest.raises(InputError, match=f"clouds={clouds}: expected 1, or more of them with resamplings='fresh'"):
+    with pytest.raises(
+        InputError, match=f"clouds={clouds}: expected 1, or more of them with resamplings='fresh'"
+    ):
         fit_network(potato(60), 3, clouds=clouds)

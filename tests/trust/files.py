@@ -15,7 +15,8 @@ from eigenprobe.readers.rows import open_rows
 from eigenprobe.readers.shapes import Shape, load, save
 from eigenprobe.readers.tables import read_table
 from tests.meshes import blob
-from tests.readers.test_scans import write_grid, write_las, write_pcd
+from tests.readers.test_grids import write_grid
+from tests.readers.test_scans import write_las, write_pcd
 
 MESHES = ("obj", "off", "ply", "stl", "glb")
 CLOUDS = ("xyz", "csv", "npy", "npz")
@@ -63,9 +64,8 @@ def write_all(folder: Path) -> dict[Path, list[Callable[[Path], Any]]]:
 
 def ascii_ply(path: Path, vertices: np.ndarray, faces: np.ndarray) -> None:
     """A mesh as text, as scanners write it."""
-    head = (
-        f"ply\nformat ascii 1.0\nelement vertex {len(vertices)}\nproperty float x\nproperty float y\nproperty float z\n"
-    )
+    head = f"ply\nformat ascii 1.0\nelement vertex {len(vertices)}\n"
+    head += "property float x\nproperty float y\nproperty float z\n"
     head += f"element face {len(faces)}\nproperty list uchar int vertex_indices\nend_header\n"
     lines = [" ".join(map(str, v)) for v in vertices] + [f"3 {a} {b} {c}" for a, b, c in faces]
     path.write_text(head + "\n".join(lines) + "\n")
@@ -96,4 +96,10 @@ def write_table(path: Path, table: np.ndarray) -> None:
         pandas.DataFrame(table, columns=names).to_parquet(path)
     else:
         mark = {"csv": ",", "tsv": "\t", "xyz": " "}[suffix]
-        np.savetxt(path, table, delimiter=mark, header="" if suffix == "xyz" else mark.join(names), comments="")
+        np.savetxt(
+            path,
+            table,
+            delimiter=mark,
+            header="" if suffix == "xyz" else mark.join(names),
+            comments="",
+        )

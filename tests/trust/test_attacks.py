@@ -1,4 +1,6 @@
-"""Inputs, files and settings that once gave a raw error, a wrong answer without a word, or minutes of waiting."""
+"""Inputs, files and settings that once gave a raw error, a wrong answer without a word, or minutes
+of waiting.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,6 @@ import io
 import tarfile
 import threading
 import time
-import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -21,13 +22,11 @@ from safetensors.torch import save_file
 from scipy.sparse import csr_matrix
 
 import eigenprobe as ep
-from eigenprobe.cli import main
 from eigenprobe.errors import InputError
 from eigenprobe.host import files
-from eigenprobe.readers.shapes import load
 from eigenprobe.readers.tables import read_table
 from eigenprobe.smoothers import build_smoother
-from eigenprobe.training.recipes import load_recipe
+from eigenprobe_lab.factory.recipes import load_recipe
 from tests.clouds import fibonacci_sphere
 
 SPHERE = np.asarray(fibonacci_sphere(200))
@@ -81,24 +80,35 @@ def test_a_basis_of_short_floats_is_written(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["adaptive", "symmetric", "row"])
-@pytest.mark.parametrize(("scale", "dtype"), [(1e-110, np.float64), (1e110, np.float64), (1e30, np.float32)])
-def test_smoothers_of_sizes_beyond_their_numbers_are_refused(scale: float, dtype: type, kind: Any) -> None:
+@pytest.mark.parametrize(
+    ("scale", "dtype"), [(1e-110, np.float64), (1e110, np.float64), (1e30, np.float32)]
+)
+def test_smoothers_of_sizes_beyond_their_numbers_are_refused(
+    scale: float, dtype: type, kind: Any
+) -> None:
     with pytest.raises(InputError, match="change the unit"):
         build_smoother((scale * SPHERE).astype(dtype), kind)
 
 
 @pytest.mark.parametrize("kind", ["adaptive", "symmetric", "row"])
 @pytest.mark.parametrize(
-    ("scale", "dtype"), [(2e-60, np.float64), (1e59, np.float64), (2e-6, np.float32), (9e7, np.float32)]
+    ("scale", "dtype"),
+    [(2e-60, np.float64), (1e59, np.float64), (2e-6, np.float32), (9e7, np.float32)],
 )
 def test_smoothers_scale_up_to_these_sizes(scale: float, dtype: type, kind: Any) -> None:
     found, unit = (build_smoother((s * SPHERE).astype(dtype), kind) for s in (scale, 1.0))
     assert float(found.step_time) / scale**2 == pytest.approx(float(unit.step_time), rel=1e-3)
-    torch.testing.assert_close(found.apply(unit.mass[:, None]), unit.apply(unit.mass[:, None]), rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(
+        found.apply(unit.mass[:, None]), unit.apply(unit.mass[:, None]), rtol=1e-3, atol=1e-5
+    )
 
 
 def test_a_dimension_is_at_most_that_of_the_points() -> None:
-    for points, dimension in ((SPHERE, 64), (SPHERE[:30], 3.5), (np.random.default_rng(0).random((100, 5)), 6)):
+    for points, dimension in (
+        (SPHERE, 64),
+        (SPHERE[:30], 3.5),
+        (np.random.default_rng(0).random((100, 5)), 6),
+    ):
         with pytest.raises(InputError, match="dimension must be above 0 and at most"):
             ep.decompose(points, 5, dimension=dimension)
     with pytest.raises(InputError, match="beyond all numbers"):
@@ -111,8 +121,13 @@ def test_a_dimension_is_at_most_that_of_the_points() -> None:
 def test_one_neighbour_in_a_solid() -> None:
     """As many zero eigenvalues as parts, at most ten here."""
     for seed in range(5):
-        basis = ep.decompose(np.random.default_rng(seed).random((200, 3)), 10, neighbours=1, dimension=3)
-        assert np.isfinite(basis.vectors).all() and np.abs(basis.eigenvalues[: basis.info["components"]]).max() < 1e-6
+        basis = ep.decompose(
+            np.random.default_rng(seed).random((200, 3)), 10, neighbours=1, dimension=3
+        )
+        assert (
+            np.isfinite(basis.vectors).all()
+            and np.abs(basis.eigenvalues[: basis.info["components"]]).max() < 1e-6
+        )
 
 
 @pytest.mark.parametrize("rows", [2, 3])
@@ -136,7 +151,10 @@ def test_many_neighbours_are_counted_as_few_are() -> None:
     ).int()
     rows, columns = torch.randint(0, 80, (2, 500), generator=torch.Generator().manual_seed(1))
     found = neighbourhood.overlaps(lists, lists, rows, columns)
-    expected = [len(set(lists[i].tolist()) & set(lists[j].tolist())) for i, j in zip(rows, columns, strict=True)]
+    expected = [
+        len(set(lists[i].tolist()) & set(lists[j].tolist()))
+        for i, j in zip(rows, columns, strict=True)
+    ]
     assert found.tolist() == expected
 
 
@@ -147,7 +165,9 @@ def test_resolvent_probes_of_a_needle() -> None:
     began = time.process_time()
     found = ep.decompose(x, 8, probes="resolvent")
     assert time.process_time() - began < 20
-    np.testing.assert_allclose(found.eigenvalues[1:], ep.decompose(x, 8, tol=1e-10).eigenvalues[1:], rtol=1e-6)
+    np.testing.assert_allclose(
+        found.eigenvalues[1:], ep.decompose(x, 8, tol=1e-10).eigenvalues[1:], rtol=1e-6
+    )
 
 
 def test_distances_are_symmetric_and_zero_on_the_diagonal() -> None:
@@ -160,20 +180,13 @@ def test_distances_are_symmetric_and_zero_on_the_diagonal() -> None:
     for convert in (np.asarray, csr_matrix):
         with pytest.raises(InputError, match="symmetric"):
             model.fit(convert(crooked))
-        with pytest.raises(InputError, match=r"row 4 has 0\.3"):
+        with pytest.raises(InputError, match=r"0 from a row to itself, got 0\.3"):
             model.fit(convert(own))
     model.fit(whole.astype(np.float32).astype(np.float64) + 0.0)
-    nearest = np.where(np.argsort(np.argsort(whole, 1), 1) <= 12, whole, 0)  # lists of neighbours hold one of two
+    nearest = np.where(
+        np.argsort(np.argsort(whole, 1), 1) <= 12, whole, 0
+    )  # lists of neighbours hold one of two
     model.fit(csr_matrix(nearest))
-
-
-def test_more_diffusion_than_a_number_holds_is_said() -> None:
-    x = np.random.default_rng(0).normal(size=(200, 5))
-    with pytest.warns(ep.EigenprobeWarning, match="diffusion_steps"):
-        ep.Eigenmaps(n_components=3, diffusion_steps=1e9).fit(x)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        ep.Eigenmaps(n_components=3, diffusion_steps=4.0).fit(x)
 
 
 @pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
@@ -181,7 +194,12 @@ def test_more_diffusion_than_a_number_holds_is_said() -> None:
 def test_no_way_is_shorter_than_a_straight_one(n: int) -> None:
     for seed in range(6):
         rng = np.random.default_rng(seed)
-        for x in (rng.random((n, 3)), rng.normal(size=(n, 3)), rng.random((n, 2)), rng.normal(size=(n, 6))):
+        for x in (
+            rng.random((n, 3)),
+            rng.normal(size=(n, 3)),
+            rng.random((n, 2)),
+            rng.normal(size=(n, 6)),
+        ):
             found = ep.apps.geodesic_distance(x, [0, n // 2])
             chords = np.linalg.norm(x[:, None] - x[[0, n // 2]], axis=2)
             assert (found >= chords * (1 - 1e-12)).all(), seed
@@ -196,7 +214,9 @@ def _altered(path: Path, name: str, value: int) -> None:
 
 @pytest.mark.parametrize("value", [10**6, -5])
 @pytest.mark.parametrize("name", ["indices", "place", "kept", "extension.indices"])
-def test_rows_that_a_damaged_estimator_names_are_missed_when_it_is_read(name: str, value: int, tmp_path: Path) -> None:
+def test_rows_that_a_damaged_estimator_names_are_missed_when_it_is_read(
+    name: str, value: int, tmp_path: Path
+) -> None:
     x = np.random.default_rng(0).normal(size=(100, 5))
     x[7] = x[3]
     ep.Eigenmaps(n_components=3).fit(x).save(tmp_path / "model")
@@ -247,57 +267,28 @@ def test_a_label_file_is_named_where_it_does_not_fit(tmp_path: Path) -> None:
     np.save(table := tmp_path / "t.npy", np.random.default_rng(0).normal(size=(50, 4)))
     (labels := tmp_path / "words.txt").write_text("\n".join(["a"] * 40))
     with pytest.raises(
-        InputError, match=r"words\.txt must hold one label per row of .*t\.npy \(50\), got shape \(40,\)"
+        InputError,
+        match=r"words\.txt must hold one label per row of .*t\.npy \(50\), got shape \(40,\)",
     ):
         read_table(table, str(labels))
-
-
-def test_text_that_is_not_whole(tmp_path: Path) -> None:
-    text = "\n".join(" ".join(f"{value:.6f}" for value in row) for row in SPHERE) + "\n"
-    (path := tmp_path / "a.pts").write_text("200\n" + text)
-    assert len(load(path).vertices if hasattr(load(path), "vertices") else load(path)) == 200
-    path.write_text("200\n" + "\n".join(text.splitlines()[:150]) + "\n")
-    with pytest.raises(InputError, match="announces 200 points and holds 150"):
-        load(path)
-    for name, whole in {"a.xyz": text, "a.csv": "x,y,z\n" + text.replace(" ", ",")}.items():
-        (path := tmp_path / name).write_text(whole[:-4])
-        with pytest.warns(ep.EigenprobeWarning, match="ends within a number"):
-            load(path)
-        for fine in (whole, whole[:-1]):
-            path.write_text(fine)
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                load(path)
 
 
 def test_diffusionnet_operators_are_kept_by_their_neighbours(tmp_path: Path) -> None:
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(200, 3))).float()
     x = x / x.norm(dim=1, keepdim=True)
-    few, many = (ep.interop.diffusionnet_operators(x, 8, op_cache_dir=tmp_path, neighbours=count) for count in (8, 25))
+    few, many = (
+        ep.interop.diffusionnet_operators(x, 8, op_cache_dir=tmp_path, neighbours=count)
+        for count in (8, 25)
+    )
     alone = ep.interop.diffusionnet_operators(x, 8, neighbours=25)
     torch.testing.assert_close(many.evals, alone.evals, rtol=1e-5, atol=1e-5)
     assert not torch.allclose(few.evals, many.evals, rtol=1e-3)
 
 
-def test_a_decomposition_that_was_stopped_before_its_report_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    np.save("a.npy", SPHERE)
-    command = ["decompose", "a.npy", "-k", "5", "--out", "o", "--quiet"]
-    assert main([*command, "--no-report"]) == 0
-    before = Path("o/basis.safetensors").read_bytes()
-    Path("o/summary.json").unlink()
-    assert main([*command, "--smoother", "symmetric"]) == 2
-    assert main(["decompose", "a.npy", "-k", "6", "--out", "o", "--quiet"]) == 2
-    assert main(command) == 0
-    assert Path("o/report.html").is_file() and Path("o/summary.json").is_file()
-    assert len(Path("o/basis.safetensors").read_bytes()) == len(before)
-    assert main(command) == 2  # finished
-
-
 @pytest.mark.parametrize("suffix", [".zip", ".tar.gz"])
-def test_an_archive_of_images_stays_within_bounds(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_of_images_stays_within_bounds(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from eigenprobe_lab.paper.datasets import unpack
 
     monkeypatch.setenv("EIGENPROBE_CACHE", str(tmp_path / "cache"))
@@ -351,12 +342,15 @@ assert not failed, failed
 
 
 def test_rows_beyond_single_precision_are_refused(rng: np.random.Generator) -> None:
-    """The estimator and the pretrained model place new rows in float32, in units of the fitted cloud."""
+    """The estimator places new rows in float32, in units of the fitted cloud; a basis has finite
+    values however far away.
+    """
     model = ep.Eigenmaps(3, random_state=0).fit(rng.normal(size=(60, 10)))
     far = rng.normal(size=(4, 10)) * np.array([[1], [1], [1e100], [1]])
     with pytest.raises(InputError, match="row 2 is too far from the fitted points"):
         model.transform(far)
     x = rng.normal(size=(100, 3))
-    basis = ep.SpectralModel.from_pretrained("surface").encode(x / np.linalg.norm(x, axis=1, keepdims=True), k=4)
-    with pytest.raises(InputError, match="row 1 is too far"):
-        basis(np.array([[0.0, 0, 1], [1e60, 0, 0]]))
+    basis = ep.SpectralModel.from_pretrained("surface").encode(
+        x / np.linalg.norm(x, axis=1, keepdims=True), k=4
+    )
+    assert np.isfinite(basis(np.array([[0.0, 0, 1], [1e60, 0, 0]]))).all()

@@ -1,4 +1,6 @@
-"""Threads, processes and folders that are shared: same results, nothing left behind, nothing waits for ever."""
+"""Threads, processes and folders that are shared: same results, nothing left behind, nothing waits
+for ever.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,13 @@ from eigenprobe.host.threads import limited_threads
 from eigenprobe.training import fit_network
 
 
-def test_permissions_are_those_of_any_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_permissions_are_those_of_any_new_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "plain").touch()
-    monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the umask belongs to every thread of the process"))
+    monkeypatch.setattr(
+        os, "umask", lambda mask: pytest.fail("the umask belongs to every thread of the process")
+    )
     with atomic_path(tmp_path / "ours") as temporary:
         temporary.write_text("x")
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "ours")]
@@ -51,7 +57,9 @@ def test_file_and_folder_are_synchronised_before_and_after_the_rename(
 
 def test_many_may_try_a_folder_at_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(lambda _: writable_folder(tmp_path / "out"), range(200))) == {tmp_path / "out"}
+        assert set(pool.map(lambda _: writable_folder(tmp_path / "out"), range(200))) == {
+            tmp_path / "out"
+        }
     assert not list((tmp_path / "out").iterdir())
 
 
@@ -131,14 +139,22 @@ print("done")
 
 
 def test_encode_in_forked_workers_after_use_in_the_parent() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(ep.__file__).parent.parent), "OMP_NUM_THREADS": "4"}
-    done = subprocess.run([sys.executable, "-c", FORK], env=environment, capture_output=True, text=True, timeout=150)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(ep.__file__).parent.parent),
+        "OMP_NUM_THREADS": "4",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", FORK], env=environment, capture_output=True, text=True, timeout=150
+    )
     assert done.stdout == "done\n", done.stderr
 
 
 def test_no_thread_is_left_behind(rng: np.random.Generator) -> None:
     x = rng.normal(size=(3000, 3))
-    ep.decompose(x, 4)  # the one pool of `host.threads` begins with the first call that needs it, and stays
+    ep.decompose(
+        x, 4
+    )  # the one pool of `host.threads` begins with the first call that needs it, and stays
     before = threading.active_count()
     ep.decompose(x, 4)
     assert threading.active_count() == before

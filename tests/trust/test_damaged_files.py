@@ -1,4 +1,6 @@
-"""Damaged files are one clear line with their name; what a header claims is compared before memory is taken."""
+"""Damaged files are one clear line with their name; what a header claims is compared before memory
+is taken.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,15 @@ from eigenprobe.readers.tables import read_table
 from tests.meshes import blob
 from tests.trust import files
 
-KINDS = [*(f"mesh.{s}" for s in files.MESHES), "ascii.ply", "grid.vtk", "grid.vtu", "grid.vtp", "scan.las", "scan.laz"]
+KINDS = [
+    *(f"mesh.{s}" for s in files.MESHES),
+    "ascii.ply",
+    "grid.vtk",
+    "grid.vtu",
+    "grid.vtp",
+    "scan.las",
+    "scan.laz",
+]
 KINDS += [f"{kind}.pcd" for kind in ("ascii", "binary", "binary_compressed")]
 KINDS += [*(f"table.{s}" for s in sorted({*files.CLOUDS, *files.TABLES})), "basis.safetensors"]
 TEXT = ("obj", "xyz", "csv", "tsv")  # without a count: a shorter file is a smaller shape
@@ -40,7 +50,9 @@ def stock(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def outcome(read: Callable[[Path], Any], path: Path) -> str:
-    """``ok`` or ``InputError``; anything else is raised. The message is one line that names the file."""
+    """``ok`` or ``InputError``; anything else is raised. The message is one line that names the
+    file.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -100,16 +112,28 @@ def claims(folder: Path) -> dict[Path, Callable[[Path], Any]]:
         archive.writestr("x.npy", npy.read_bytes())
     ply = folder / "claim.ply"
     head = "ply\nformat binary_little_endian 1.0\nelement vertex 1000000000\n"
-    ply.write_bytes((head + "property float x\nproperty float y\nproperty float z\nend_header\n").encode() + bytes(99))
+    ply.write_bytes(
+        (head + "property float x\nproperty float y\nproperty float z\nend_header\n").encode()
+        + bytes(99)
+    )
     (off := folder / "claim.off").write_text("OFF\n1000000000 0 0\n0 0 0\n")
-    document = {"asset": {"version": "2.0"}, "scene": 0, "scenes": [{"nodes": [0]}], "nodes": [{"mesh": 0}]}
+    document = {
+        "asset": {"version": "2.0"},
+        "scene": 0,
+        "scenes": [{"nodes": [0]}],
+        "nodes": [{"mesh": 0}],
+    }
     document |= {"meshes": [{"primitives": [{"attributes": {"POSITION": 0}, "mode": 0}]}]}
     document |= {"accessors": [{"componentType": 5126, "count": 10**9, "type": "VEC3"}]}
     text = json.dumps(document).encode()
     text += b" " * (-len(text) % 4)
     glb = folder / "claim.glb"
-    glb.write_bytes(struct.pack("<4sIIII", b"glTF", 2, 20 + len(text), len(text), 0x4E4F534A) + text)
-    entry = json.dumps({"normalized": {"dtype": "F64", "shape": [10**9, 50], "data_offsets": [0, 4 * 10**11]}}).encode()
+    glb.write_bytes(
+        struct.pack("<4sIIII", b"glTF", 2, 20 + len(text), len(text), 0x4E4F534A) + text
+    )
+    entry = json.dumps(
+        {"normalized": {"dtype": "F64", "shape": [10**9, 50], "data_offsets": [0, 4 * 10**11]}}
+    ).encode()
     tensors = folder / "claim.safetensors"
     tensors.write_bytes(struct.pack("<Q", len(entry)) + entry + bytes(99))
     return {npy: load, npz: load, ply: load, off: load, glb: load, tensors: Basis.load}
@@ -118,7 +142,9 @@ def claims(folder: Path) -> dict[Path, Callable[[Path], Any]]:
 def bombs(folder: Path) -> dict[Path, Callable[[Path], Any]]:
     """Small files that would expand to gigabytes."""
     header = {"descr": "<f8", "fortran_order": False, "shape": ((500 << 20) // 8, 1)}
-    archive = zipfile.ZipFile(npz := folder / "bomb.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1)
+    archive = zipfile.ZipFile(
+        npz := folder / "bomb.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1
+    )
     with archive, archive.open("x.npy", "w", force_zip64=True) as file:
         np.lib.format.write_array_header_1_0(file, header)
         for _ in range(500):
@@ -136,11 +162,15 @@ def bombs(folder: Path) -> dict[Path, Callable[[Path], Any]]:
 
 
 @pytest.mark.parametrize("make", [claims, bombs])
-def test_claims_are_compared_before_memory_is_taken(tmp_path: Path, make: Callable[..., Any]) -> None:
+def test_claims_are_compared_before_memory_is_taken(
+    tmp_path: Path, make: Callable[..., Any]
+) -> None:
     for path, read in make(tmp_path).items():
         tracemalloc.start()
         assert outcome(read, path) == "InputError", path
-        peak = tracemalloc.get_traced_memory()[1]  # asked for, whether or not the system has given it yet
+        peak = tracemalloc.get_traced_memory()[
+            1
+        ]  # asked for, whether or not the system has given it yet
         tracemalloc.stop()
         assert peak < 64 << 20, path
         if path.suffix in (".h5", ".parquet"):
@@ -175,7 +205,9 @@ def test_a_basis_must_be_finite_and_fit_together(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ["plain", "sampled", "potential", "cosine"])
-def test_a_basis_whose_header_or_precision_was_changed_is_refused_or_used(kind: str, tmp_path: Path) -> None:
+def test_a_basis_whose_header_or_precision_was_changed_is_refused_or_used(
+    kind: str, tmp_path: Path
+) -> None:
     from safetensors import safe_open
     from safetensors.torch import save_file
 
@@ -201,16 +233,31 @@ def test_a_basis_whose_header_or_precision_was_changed_is_refused_or_used(kind: 
         return found
 
     for name, tensor in tensors.items():
-        for other in (tensor.to(torch.int8), tensor.half().to(torch.float16), tensor.double() * 1e300, tensor.flip(0)):
-            save_file({**tensors, name: other.contiguous()}, path, {"eigenprobe": json.dumps(header)})
+        for other in (
+            tensor.to(torch.int8),
+            tensor.half().to(torch.float16),
+            tensor.double() * 1e300,
+            tensor.flip(0),
+        ):
+            save_file(
+                {**tensors, name: other.contiguous()}, path, {"eigenprobe": json.dumps(header)}
+            )
             assert used() in ("ok", "InputError"), (name, other.dtype)
-    if kind == "sampled":
-        save_file({**tensors, "lifted": tensors["lifted"][:-1]}, path, {"eigenprobe": json.dumps(header)})
+    if "lifted" in tensors:
+        save_file(
+            {**tensors, "lifted": tensors["lifted"][:-1]}, path, {"eigenprobe": json.dumps(header)}
+        )
         assert used() == "InputError"
-    save_file({name: t for name, t in tensors.items() if name != "points"}, path, {"eigenprobe": json.dumps(header)})
+    save_file(
+        {name: t for name, t in tensors.items() if name != "points"},
+        path,
+        {"eigenprobe": json.dumps(header)},
+    )
     with pytest.raises(InputError, match=r"expected new points of shape \(m, 3\)"):
         Basis.load(path)(np.ones((2, 5)))
-    for place, key in [("info", key) for key in header["info"]] + [("operator", key) for key in header["operator"]]:
+    for place, key in [("info", key) for key in header["info"]] + [
+        ("operator", key) for key in header["operator"]
+    ]:
         for odd in (None, True, -1, 1e9, "a", "", [], [1], {"a": 1}, float("nan"), 10**400):
             changed = {**header, place: {**header[place], key: odd}}
             save_file(tensors, path, {"eigenprobe": json.dumps(changed)})
@@ -218,7 +265,9 @@ def test_a_basis_whose_header_or_precision_was_changed_is_refused_or_used(kind: 
 
 
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
-    """A limit on the size of files stands for a full disk: writing stops in the middle in the same way."""
+    """A limit on the size of files stands for a full disk: writing stops in the middle in the same
+    way.
+    """
     program = (
         "import resource, sys, numpy as np\n"
         "from eigenprobe.cli import main\n"
@@ -226,42 +275,63 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))\n"
         "sys.exit(main('decompose cloud.xyz -k 20 --out full'.split()))\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=200
+    )
     assert done.returncode == 2, done.stderr
     assert "no space left" in done.stderr.splitlines()[-1] and "unexpected" not in done.stderr
     assert not list((tmp_path / "full").iterdir())
 
 
 def test_a_matrix_with_bytes_that_are_no_numbers_is_one_line(tmp_path: Path) -> None:
-    """The reader of scipy writes past its memory there, and ends the process."""
+    """The reader of scipy writes past its memory there, and ends the process; pandas does not."""
     path = tmp_path / "t.mtx"
     for body in ("1 1 2.0\n2 2 \x01\x8f3.0\n", "1 1 2.0\n2 2 3.0\n1 2 4.0\n"):
-        path.write_text(f"%%MatrixMarket matrix coordinate real general\n2 2 2\n{body}", encoding="latin-1")
-        with pytest.raises(InputError, match=r"t.mtx is damaged"):
+        path.write_text(
+            f"%%MatrixMarket matrix coordinate real general\n2 2 2\n{body}", encoding="latin-1"
+        )
+        with pytest.raises(InputError, match=r"t\.mtx"):
             read_table(path)
 
 
 @pytest.mark.parametrize("places", [[0, 3, 2**61], [0, 2**61, 6], [-(2**61), 3, 6], [0, 3, 9]])
 def test_cells_of_a_grid_lie_within_its_corners(tmp_path: Path, places: list[int]) -> None:
     """A flipped bit of a place made a face of 10^18 corners: 20 GB, and the process was killed."""
-    head = b"# vtk DataFile Version 5.1\ntitle\nBINARY\nDATASET UNSTRUCTURED_GRID\nPOINTS 4 double\n"
+    head = (
+        b"# vtk DataFile Version 5.1\ntitle\nBINARY\nDATASET UNSTRUCTURED_GRID\nPOINTS 4 double\n"
+    )
     points = np.random.default_rng(0).random((4, 3)).astype(">f8").tobytes()
     numbers = [np.array(each, ">i8").tobytes() for each in (places, [0, 1, 2, 1, 2, 3])]
-    cells = b"\nCELLS 3 6\nOFFSETS vtktypeint64\n" + numbers[0] + b"\nCONNECTIVITY vtktypeint64\n" + numbers[1]
+    cells = (
+        b"\nCELLS 3 6\nOFFSETS vtktypeint64\n"
+        + numbers[0]
+        + b"\nCONNECTIVITY vtktypeint64\n"
+        + numbers[1]
+    )
     path = tmp_path / "grid.vtk"
-    path.write_bytes(head + points + cells + b"\nCELL_TYPES 2\n" + np.array([5, 5], ">i4").tobytes() + b"\n")
+    path.write_bytes(
+        head + points + cells + b"\nCELL_TYPES 2\n" + np.array([5, 5], ">i4").tobytes() + b"\n"
+    )
     with pytest.raises(InputError, match=r"grid\.vtk: expected cells within 6 corners, got others"):
         load(path)
 
 
-@pytest.mark.parametrize("exponent", ["3000000000", "970013293459", "-4000000000", "99999999999999999999"])
+@pytest.mark.parametrize(
+    "exponent", ["3000000000", "970013293459", "-4000000000", "99999999999999999999"]
+)
 def test_an_exponent_beyond_any_number(exponent: str, tmp_path: Path) -> None:
     """pandas' own conversion reads outside its table of powers at some, which ends the process."""
     rows = [["x", "y", "z"], ["1", "2", "3"], [f"1e{exponent}", "2", "3"], ["4", "4", "4"]]
-    for name, mark, read in (("a.csv", ",", read_table), ("a.tsv", "\t", read_table), ("a.xyz", " ", load)):
+    for name, mark, read in (
+        ("a.csv", ",", read_table),
+        ("a.tsv", "\t", read_table),
+        ("a.xyz", " ", load),
+    ):
         (tmp_path / name).write_text("\n".join(mark.join(row) for row in rows))
         assert outcome(read, tmp_path / name) in ("ok", "InputError")
-    numbers = np.random.default_rng(0).normal(size=(40, 3))  # and what was written with all its digits comes back
+    numbers = np.random.default_rng(0).normal(
+        size=(40, 3)
+    )  # and what was written with all its digits comes back
     np.savetxt(tmp_path / "b.csv", numbers, fmt="%.17g", delimiter=",", header="a,b,c", comments="")
     np.savetxt(tmp_path / "b.xyz", numbers, fmt="%.17g")
     assert np.array_equal(read_table(tmp_path / "b.csv").features, numbers)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 import eigenprobe as ep
 from eigenprobe.errors import InputError
@@ -101,7 +100,9 @@ def test_encode_far_clusters(model: ep.SpectralModel, rng: np.random.Generator) 
 
 
 def test_row_on_ordinary_small_clouds() -> None:
-    """240 clouds of 50 to 300 points: spheres, cubes, planes and Gaussians in 2 to 10 dimensions."""
+    """240 clouds of 50 to 300 points: spheres, cubes, planes and Gaussians in 2 to 10
+    dimensions.
+    """
     for seed in range(240):
         rng = np.random.default_rng(seed)
         n, d = int(rng.integers(50, 301)), int(rng.integers(2, 11))
@@ -113,25 +114,6 @@ def test_row_on_ordinary_small_clouds() -> None:
             basis = ep.decompose(x, int(rng.integers(2, 21)), smoother="row")
         assert np.isfinite(basis.vectors).all() and np.isfinite(basis.eigenvalues).all(), seed
         assert np.abs(basis.normalized.T @ basis.normalized - np.eye(basis.k)).max() < 1e-8, seed
-
-
-def test_row_by_sweeps_is_row_by_lapack(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same operator by both solvers, with as many vectors as leave the range of its eigenvalues."""
-    from importlib import import_module
-
-    from eigenprobe.eigen import solve
-    from eigenprobe.eigen.solve import SOLVERS
-
-    x = torch.as_tensor(np.random.default_rng(1).random((150, 2)))
-    from eigenprobe.graph.graph import build_graph
-    from eigenprobe.smoothers import build_smoother
-
-    row = build_smoother(build_graph(x, 12), "row")
-    exact = solve(row, 20)
-    monkeypatch.setattr(import_module("eigenprobe.eigen.solve"), "SOLVERS", SOLVERS[1:])
-    swept = solve(row, 20)
-    assert (exact.solver, swept.solver) == ("dense", "filtered")
-    torch.testing.assert_close(swept.gaps, exact.gaps, atol=2e-5, rtol=0)
 
 
 def test_one_bad_shape_does_not_lose_the_good_ones(

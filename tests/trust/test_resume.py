@@ -27,7 +27,9 @@ def test_another_shape_or_size_or_recipe_is_refused(tmp_path: Path) -> None:
     ]:
         with pytest.raises(InputError, match=rf"last.ckpt belongs to another run \({what} differ"):
             fit_network(cloud, k, steps=4, folder=tmp_path, **options)
-    assert fit_network(ring(), 3, steps=4, folder=tmp_path).info["steps"] == 4  # the same run, longer
+    assert (
+        fit_network(ring(), 3, steps=4, folder=tmp_path).info["steps"] == 4
+    )  # the same run, longer
 
 
 def test_a_damaged_checkpoint_is_one_line(tmp_path: Path) -> None:
@@ -43,15 +45,28 @@ def test_a_folder_belongs_to_one_run_at_a_time(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
-def test_every_shape_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_shape_has_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import numpy as np
 
     from eigenprobe.cli import main
 
     monkeypatch.chdir(tmp_path)
-    recipe = Path(__file__).resolve().parents[2] / "src" / "eigenprobe" / "recipes" / "overfit.yaml"
+    recipe = (
+        Path(__file__).resolve().parents[2] / "src" / "eigenprobe_lab" / "recipes" / "overfit.yaml"
+    )
     for name, stretch in (("round", 1.0), ("long", 2.0)):
         np.savetxt(f"{name}.xyz", ring(stretch).numpy())
-        words = ["train", str(recipe), f"shape={name}.xyz", "k=3", "steps=2", "preset=cpu", "--device", "cpu"]
+        words = [
+            "train",
+            str(recipe),
+            f"shape={name}.xyz",
+            "k=3",
+            "steps=2",
+            "preset=cpu",
+            "--device",
+            "cpu",
+        ]
         assert main(words) == 0
     assert {path.name for path in Path("out").iterdir()} == {"overfit-round", "overfit-long"}

@@ -23,7 +23,9 @@ def test_a_basis_has_its_own_values_at_tied_rows(name: str) -> None:
     basis = ep.decompose(x, k=8)
     order = np.random.default_rng(1).permutation(len(x))
     for rows in (np.arange(len(x)), order, order[:7], order[:1]):
-        assert np.abs(basis(x[rows]) - basis.vectors[rows]).max() < 1e-6 * np.abs(basis.vectors).max()
+        assert (
+            np.abs(basis(x[rows]) - basis.vectors[rows]).max() < 1e-6 * np.abs(basis.vectors).max()
+        )
 
 
 @pytest.mark.parametrize("scale", [1e-110, 1e110])

@@ -1,10 +1,13 @@
-"""Nothing read from a file runs code, downloads, or reaches another file; the viewer answers its own page only."""
+"""Nothing read from a file runs code, downloads, or reaches another file; the viewer answers its
+own page only.
+"""
 
 from __future__ import annotations
 
 import http.client
 import json
 import shutil
+import socket
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -28,7 +31,9 @@ class Harmful:
 
 
 @pytest.mark.parametrize("name", ["../escaped.txt", "/tmp/eigenprobe-escaped.txt", "link"])
-def test_an_archive_is_unpacked_in_its_own_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_is_unpacked_in_its_own_folder(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from eigenprobe_lab.paper.datasets import unpack
 
     monkeypatch.setenv("EIGENPROBE_CACHE", str(tmp_path / "cache"))
@@ -62,58 +67,85 @@ def test_a_checkpoint_with_code_is_refused(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.fixture(scope="module")
 def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A basis whose extension names the packaged model."""
+    """A basis of the packaged model."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(80, 3))
     path = tmp_path_factory.mktemp("encoded") / "basis.safetensors"
-    ep.SpectralModel.from_pretrained("surface").encode(x / np.linalg.norm(x, axis=1, keepdims=True), k=5).save(path)
+    ep.SpectralModel.from_pretrained("surface").encode(
+        x / np.linalg.norm(x, axis=1, keepdims=True), k=5
+    ).save(path)
     return path
 
 
-def _renamed(source: Path, target: Path, model: str) -> Path:
+def _naming(source: Path, target: Path, model: str, kind: str | None) -> Path:
+    """The file with a model named wherever a header can name one; ``kind`` is its own if None."""
     from safetensors import safe_open
     from safetensors.torch import save_file
 
     with safe_open(source, framework="pt") as file:
         header = json.loads(file.metadata()["eigenprobe"])
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    header["extension"]["facts"]["model"] = model
+    own = header["extension"]
+    header["extension"] = {"kind": kind or own["kind"], "facts": {**own["facts"], "model": model}}
+    header |= {"model": model, "info": {**header["info"], "model": model}}
     save_file(tensors, target, metadata={"eigenprobe": json.dumps(header)})
     return target
 
 
-def test_a_basis_downloads_nothing(encoded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_basis_downloads_nothing(
+    encoded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import huggingface_hub
 
     asked = []
 
-    def download(name: str, *, local_files_only: bool = False, **_: Any) -> str:
-        asked.append(local_files_only)
+    def download(name: str, **_: Any) -> str:
+        asked.append(name)
         raise OSError("not in the cache")
 
+    def connect(*_: Any) -> None:
+        asked.append("a connection")
+        raise OSError("no network")
+
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    with pytest.raises(InputError, match=r"foreign/model.*from_pretrained"):
-        ep.Basis.load(_renamed(encoded, tmp_path / "b.safetensors", "foreign/model"))
-    assert asked == [True]
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    new, path = np.eye(3), tmp_path / "b.safetensors"
+    values = ep.Basis.load(encoded)(new)
+    same = ep.Basis.load(_naming(encoded, path, "foreign/model", None))
+    np.testing.assert_array_equal(same(new), values)  # by what the file itself holds
+    old = ep.Basis.load(_naming(encoded, path, "foreign/model", "pretrained"))
+    assert old.extension is None  # of the third edition, whose files named a model
+    with pytest.raises(InputError, match="at new points"):
+        old(new)
+    with pytest.raises(InputError, match="cannot read"):
+        ep.Basis.load(_naming(encoded, path, "foreign/model", "foreign"))
+    assert asked == []
     with pytest.raises(InputError, match="foreign/model"):
         ep.SpectralModel.from_pretrained("foreign/model")  # asked for by the caller
-    assert asked == [True, False]
-    assert ep.Basis.load(encoded).extension is not None
+    assert asked == ["foreign/model"]
 
 
-@pytest.mark.parametrize("name", ["../outside.safetensors", "/etc/passwd", "sub/x.safetensors", "notes.txt"])
+@pytest.mark.parametrize(
+    "name", ["../outside.safetensors", "/etc/passwd", "sub/x.safetensors", "notes.txt"]
+)
 def test_a_model_folder_is_read_alone(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "model"
     shutil.copytree(store.PACKAGED / "surface", folder)
     config = json.loads((folder / "config.json").read_text())
     shutil.copy(folder / config["files"][0], tmp_path / "outside.safetensors")
-    (folder / "config.json").write_text(json.dumps({**config, "files": [name, *config["files"][1:]]}))
+    (folder / "config.json").write_text(
+        json.dumps({**config, "files": [name, *config["files"][1:]]})
+    )
     with pytest.raises(InputError, match="own folder"):
         store.read(folder)
 
 
-@pytest.mark.parametrize("size", [{"width": 10**9}, {"layers": 10**6}, {"feedforward": 60_000, "width": 60_000}])
-def test_sizes_of_a_model_are_compared_before_memory_is_taken(tmp_path: Path, size: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "size", [{"width": 10**9}, {"layers": 10**6}, {"feedforward": 60_000, "width": 60_000}]
+)
+def test_sizes_of_a_model_are_compared_before_memory_is_taken(
+    tmp_path: Path, size: dict[str, int]
+) -> None:
     folder = tmp_path / "model"
     shutil.copytree(store.PACKAGED / "surface", folder)
     config = json.loads((folder / "config.json").read_text())
@@ -129,9 +161,13 @@ def test_hdf5_reads_no_other_file(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "other.h5", "w") as other:
         other["features"] = np.ones((10, 4))
     with h5py.File(path, "w") as file:
-        file.create_dataset("features", (10, 4), "f8", external=[(str(secret), 0, h5py.h5f.UNLIMITED)])
+        file.create_dataset(
+            "features", (10, 4), "f8", external=[(str(secret), 0, h5py.h5f.UNLIMITED)]
+        )
     makers = {
-        "link": lambda file: file.__setitem__("features", h5py.ExternalLink(str(tmp_path / "other.h5"), "features")),
+        "link": lambda file: file.__setitem__(
+            "features", h5py.ExternalLink(str(tmp_path / "other.h5"), "features")
+        ),
         "virtual": lambda file: _virtual(h5py, file, tmp_path / "other.h5"),
     }
     for read in (read_table, open_rows):
@@ -158,7 +194,9 @@ def test_the_viewer_answers_its_own_page_only(tmp_path: Path) -> None:
     viewer = serve(ep.decompose(points, k=4), port=18432, block=False)
     here = f"127.0.0.1:{viewer.port}"
 
-    def status(method: str = "GET", path: str = "/", body: str | None = None, **headers: str) -> int:
+    def status(
+        method: str = "GET", path: str = "/", body: str | None = None, **headers: str
+    ) -> int:
         connection = http.client.HTTPConnection("127.0.0.1", viewer.port, timeout=20)
         connection.request(method, path, body, headers=headers)
         code = connection.getresponse().status
@@ -171,8 +209,13 @@ def test_the_viewer_answers_its_own_page_only(tmp_path: Path) -> None:
         choice = ("POST", "/choice", '{"index": 3}')
         for elsewhere in ("https://elsewhere.example", "null"):
             assert status(Host=here, Origin=elsewhere) == 403
-            assert status(*choice, Host=here, Origin=elsewhere) == 403 and viewer.choice["index"] == 2
-        assert status(*choice, Host=here, Origin=f"http://{here}") == 204 and viewer.choice["index"] == 3
+            assert (
+                status(*choice, Host=here, Origin=elsewhere) == 403 and viewer.choice["index"] == 2
+            )
+        assert (
+            status(*choice, Host=here, Origin=f"http://{here}") == 204
+            and viewer.choice["index"] == 3
+        )
         assert status("POST", "/choice", "x" * 20_000, Host=here) == 400
         assert status("POST", "/choice", "[1, 2", Host=here) == 400
         assert status(path="/../../etc/passwd", Host=here) == 404

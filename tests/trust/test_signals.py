@@ -13,10 +13,15 @@ import numpy as np
 
 import eigenprobe as ep
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(ep.__file__).parent.parent), "OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": str(Path(ep.__file__).parent.parent),
+    "OMP_NUM_THREADS": "1",
+}
 
 
-# A parent that ignores Ctrl-C (`nohup make test &`) hands that down: the program sets the usual handler itself.
+# A parent that ignores Ctrl-C (`nohup make test &`) hands that down: the program sets the usual
+# handler itself.
 SEARCH = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -43,7 +48,9 @@ sys.exit(42)
 
 
 def test_an_interrupted_neighbour_search_does_not_crash() -> None:
-    process = subprocess.Popen([sys.executable, "-c", SEARCH], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    process = subprocess.Popen(
+        [sys.executable, "-c", SEARCH], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+    )
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     rng = np.random.default_rng(0)
     for _ in range(10):

@@ -1,4 +1,6 @@
-"""A sphere with its exact harmonics, as a cloud and as a mesh, and a browser to look at pages with."""
+"""A sphere with its exact harmonics, as a cloud and as a mesh, and a browser to look at pages
+with.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Sphere:
 
 
 def make_sphere(n: int = 700, k: int = 16) -> Sphere:
-    """Evenly spread points; all polynomials of degree < sqrt(k), orthonormalised, are the harmonics l(l + 1)."""
+    """Evenly spread points; all polynomials of degree < sqrt(k), orthonormalised, are the harmonics
+    l(l + 1).
+    """
     i = np.arange(n) + 0.5
     z, angle = 1 - 2 * i / n, np.pi * (1 + 5**0.5) * i
     r = np.sqrt(1 - z**2)
@@ -53,13 +57,17 @@ def make_sphere(n: int = 700, k: int = 16) -> Sphere:
         for b in range(t - a, -1, -1)
         for c in [t - a - b]
     ]
-    columns = np.stack([x[:, 0] ** a * x[:, 1] ** b * x[:, 2] ** c for a, b, c in powers if c < 2], 1)
+    columns = np.stack(
+        [x[:, 0] ** a * x[:, 1] ** b * x[:, 2] ** c for a, b, c in powers if c < 2], 1
+    )
     q, r_factor = np.linalg.qr(columns)
     q = q * np.sign(np.diag(r_factor))
     degrees = np.array([sum(p) for p in powers if p[2] < 2])
     faces = ConvexHull(x).simplices.astype(np.int64)
     mass = np.full(n, 1 / n)
-    return Sphere(Basis(q, mass, (degrees * (degrees + 1)).astype(float), x, {"method": "exact"}), x, faces)
+    return Sphere(
+        Basis(q, mass, (degrees * (degrees + 1)).astype(float), x, {"method": "exact"}), x, faces
+    )
 
 
 @pytest.fixture(scope="session")
@@ -71,9 +79,13 @@ def chromium() -> str:
     """Path of an installed browser; the test skips where there is none."""
     pytest.importorskip("playwright", reason="playwright is not installed")
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    found = os.environ.get("EIGENPROBE_BROWSER") or next((p for p in map(shutil.which, names) if p), None)
+    found = os.environ.get("EIGENPROBE_BROWSER") or next(
+        (p for p in map(shutil.which, names) if p), None
+    )
     if not found:
-        pytest.skip("no browser installed (Debian: apt-get install chromium; or set EIGENPROBE_BROWSER)")
+        pytest.skip(
+            "no browser installed (Debian: apt-get install chromium; or set EIGENPROBE_BROWSER)"
+        )
     return found
 
 
@@ -114,7 +126,9 @@ def watch(browser: Any) -> Iterator[Any]:
     """watch(url, width, height, scheme) opens a page; all of them are closed afterwards."""
     pages = []
 
-    def open_page(url: str, width: int = 1200, height: int = 800, scheme: str = "light", script: str = "") -> Watcher:
+    def open_page(
+        url: str, width: int = 1200, height: int = 800, scheme: str = "light", script: str = ""
+    ) -> Watcher:
         page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
         pages.append(page)
         if script:

@@ -1,9 +1,10 @@
-"""Tests of `viz.charts`: what is drawn is what was given."""
+"""Charts: what is drawn is what was given."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
 from eigenprobe.errors import InputError
 from eigenprobe.viz import colours
@@ -23,15 +24,29 @@ def test_curves_are_the_eigenvalues_and_the_oracle_is_dashed() -> None:
 def test_points_have_the_colours_of_their_labels(rng: np.random.Generator) -> None:
     x, labels = rng.normal(size=(50, 2)), rng.integers(3, size=50)
     figure = embeddings({"one": x, "two": -x}, labels, names=["a", "b", "c"])
-    palette = colours.categorical(3)
     for axes, places in zip(figure.axes, (x, -x), strict=True):
         (drawn,) = axes.collections
-        found = dict(zip(map(tuple, drawn.get_offsets().data), drawn.get_facecolors()[:, :3], strict=True))
+        found = dict(
+            zip(map(tuple, drawn.get_offsets().data), drawn.get_facecolors()[:, :3], strict=True)
+        )
         for row, label in zip(places, labels, strict=True):
-            np.testing.assert_allclose(found[tuple(row)], palette[label])
+            np.testing.assert_allclose(found[tuple(row)], to_rgb(colours.OKABE_ITO[label]))
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b", "c"]
-    with pytest.raises(InputError, match=r"'flat' must have shape \(n, 2\)"):
-        embeddings({"flat": x[:, :1]})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (({"flat": np.ones((5, 1))},), r"'flat' must have shape \(n, 2\)"),
+        (({},), "at least one method"),
+        (({"a": np.ones((5, 2))}, [1, 2]), r"a label for each of 5 rows, got \(2,\)"),
+        (({"a": np.ones((5, 2))}, "a"), r"a label for each of 5 rows, got \(\)"),
+        (({"a": np.ones((5, 2))}, None, "map.xyz"), r"a picture is written as .*png.*'map.xyz'"),
+    ],
+)
+def test_bad_input_is_one_clear_line(given: tuple, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        embeddings(*given)
 
 
 def test_functions_on_a_line_are_drawn_in_order_and_on_one_scale(rng: np.random.Generator) -> None:
@@ -39,5 +54,7 @@ def test_functions_on_a_line_are_drawn_in_order_and_on_one_scale(rng: np.random.
     vectors = np.column_stack([x, -3 * x])
     figure = functions_on_a_line(x, vectors, ["f", "g"], 2)
     for axes, column in zip(figure.axes, vectors.T, strict=True):
-        np.testing.assert_array_equal(axes.lines[0].get_xydata(), np.column_stack([np.sort(x), column[np.argsort(x)]]))
+        np.testing.assert_array_equal(
+            axes.lines[0].get_xydata(), np.column_stack([np.sort(x), column[np.argsort(x)]])
+        )
         assert axes.get_ylim() == pytest.approx((-1.1 * 2.85, 1.1 * 2.85))

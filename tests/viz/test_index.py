@@ -1,4 +1,6 @@
-"""The index of a folder: what a person sees after `decompose`, `encode` or `evaluate` of many files."""
+"""The index of a folder: what a person sees after `decompose`, `encode` or `evaluate` of many
+files.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,6 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from eigenprobe.cli import main
@@ -31,15 +32,24 @@ def rows(folder: Path) -> dict[str, dict[str, str]]:
 
 def test_a_run_that_goes_on_keeps_the_rows(tmp_path: Path) -> None:
     index = Index.of(tmp_path, "first")
-    index.done(Path("in/a.obj"), tmp_path / "a" / "report.html", points=10, seconds=0.5)
+    told = ["2 separate <parts>", "strays"]
+    index.done(Path("in/a.obj"), tmp_path / "a" / "report.html", told, points=10, seconds=0.5)
     index.failed({Path("in/<b>.obj"): "empty"})
     page, table = index.write()
     again = Index.of(tmp_path, "second")
     again.done(Path("in/c.obj"), tmp_path / "c" / "report.html", points=12)
     again.write()
     assert [row["status"] for row in rows(tmp_path).values()] == ["failed", "done", "done"]
+    assert rows(tmp_path)["a.obj"]["warnings"] == "; ".join(told)
     text = page.read_text()
-    assert "&lt;b&gt;" in text and "<b>" not in text and "1 failed" in text and 'href="a/report.html"' in text
+    assert "<li>2 separate &lt;parts&gt;</li><li>strays</li>" in text
+    assert "2 files done, 1 failed, 1 with warnings" in text
+    assert (
+        "&lt;b&gt;" in text
+        and "<b>" not in text
+        and "1 failed" in text
+        and 'href="a/report.html"' in text
+    )
     assert table.name == "summary.csv"
 
 
@@ -55,66 +65,42 @@ def test_folders_get_an_index(
     assert found["broken.obj"]["status"] == "failed" and found["broken.obj"]["reason"]
     assert found["b.obj"]["link"] == "below/b/report.html" and int(found["a.obj"]["vectors"]) == 5
     seen = watch((tmp_path / "d" / "index.html").as_uri())
-    assert seen.page.locator(".card").count() == 3 and seen.page.locator(".card.failed").count() == 1
-    pictures = "[...document.images].map((image) => [image.naturalWidth > 50, image.alt.length > 5])"
+    assert (
+        seen.page.locator(".card").count() == 3 and seen.page.locator(".card.failed").count() == 1
+    )
+    pictures = (
+        "[...document.images].map((image) => [image.naturalWidth > 50, image.alt.length > 5])"
+    )
     seen.page.wait_for_function("[...document.images].every((image) => image.complete)")
     assert seen.page.evaluate(pictures) == [[True, True]] * 2
     assert seen.page.locator(".card a").first.get_attribute("href") == "a/report.html"
-    assert seen.page.evaluate(
-        "[...document.querySelectorAll('.card, .card td')].every((c) => c.scrollWidth <= c.clientWidth)"
-    )
-    assert seen.page.locator(".card h2").all_text_contents()[-1] == "below/b.obj"  # with the sub-folder it came from
+    cells = "[...document.querySelectorAll('.card, .card td')]"
+    assert seen.page.evaluate(f"{cells}.every((c) => c.scrollWidth <= c.clientWidth)")
+    assert (
+        seen.page.locator(".card h2").all_text_contents()[-1] == "below/b.obj"
+    )  # with the sub-folder it came from
     assert seen.problems == []
-    assert main(shlex.split("encode in -k 5 --samples 100 --device cpu --out e")) == 2  # one file could not be read
+    assert (
+        main(shlex.split("encode in -k 5 --samples 100 --device cpu --out e")) == 2
+    )  # one file could not be read
     assert rows(tmp_path / "e")["b.obj"]["link"] == "below/b.safetensors"
     assert (tmp_path / "e" / "thumbnails" / "below__b.png").is_file()
     assert main(shlex.split("evaluate surfaces in -k 5 --samples 100 --device cpu --out s")) == 0
-    assert float(rows(tmp_path / "s")["a"]["cosine_5"]) > 0.5 and "a-" in rows(tmp_path / "s")["a"]["link"]
+    assert (
+        float(rows(tmp_path / "s")["a"]["cosine_5"]) > 0.5
+        and "a-" in rows(tmp_path / "s")["a"]["link"]
+    )
     capsys.readouterr()
     # Other settings are refused, or done again.
     assert main(shlex.split("decompose in -k 6 --no-report --device cpu --out d")) == 2
     error = capsys.readouterr().err
-    assert "holds results of other settings (k was 5, now 6)" in error and len(error.splitlines()) == 1
-    assert main(shlex.split("decompose in/a.obj in/below -k 6 --no-report --device cpu --out d --force")) == 0
+    assert (
+        "holds results of other settings (k was 5, now 6)" in error and len(error.splitlines()) == 1
+    )
+    assert (
+        main(
+            shlex.split("decompose in/a.obj in/below -k 6 --no-report --device cpu --out d --force")
+        )
+        == 0
+    )
     assert rows(tmp_path / "d")["a.obj"]["vectors"] == "6"
-
-
-def test_an_interruption_says_how_much_is_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from eigenprobe.cli import clouds
-
-    for name in "abc":
-        np.savetxt(tmp_path / f"{name}.xyz", np.random.default_rng(0).normal(size=(80, 3)))
-    read = clouds.read_points
-
-    def impatient(file: Path, *given: Any, **more: Any) -> Any:
-        if file.stem == "c":
-            raise KeyboardInterrupt
-        return read(file, *given, **more)
-
-    monkeypatch.setattr(clouds, "read_points", impatient)
-    words = f"decompose {tmp_path} -k 4 --no-report --device cpu --out {tmp_path / 'd'}".split()
-    assert main(words) == 130
-    assert "interrupted: 2 of 3 done; run again to go on" in capsys.readouterr().err
-    assert len(rows(tmp_path / "d")) == 2
-    monkeypatch.setattr(clouds, "read_points", read)
-    assert main(words) == 0 and len(rows(tmp_path / "d")) == 3
-    assert "decomposed 1 of 3 shapes, 2 already there" in capsys.readouterr().out
-
-
-def test_an_error_of_ours_is_named_as_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from eigenprobe.cli import clouds
-
-    for name in "ab":
-        np.savetxt(tmp_path / f"{name}.xyz", np.random.default_rng(0).normal(size=(80, 3)))
-
-    def wrong(*given: Any, **more: Any) -> Any:
-        raise IndexError("list index out of range")
-
-    monkeypatch.setattr(clouds, "read_points", wrong)
-    assert main(f"decompose {tmp_path} -k 4 --device cpu --out {tmp_path / 'd'}".split()) == 2
-    said = capsys.readouterr()
-    assert "list index" not in said.out + said.err and "an error of eigenprobe itself (IndexError)" in said.err

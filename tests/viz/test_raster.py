@@ -16,7 +16,7 @@ def test_only_the_near_half_of_a_sphere_is_seen(sphere: Sphere, mesh: bool) -> N
     camera = look_at(sphere.points)
     raster = rasterise(sphere.points, sphere.faces if mesh else None, camera, 200)
     towards_eye = sphere.points @ camera.rotation[2]
-    assert raster.interpolate(towards_eye).min() > (-0.02 if mesh else -0.15)
+    assert raster.interpolate(towards_eye).min() > (-0.02 if mesh else -0.05)
     np.testing.assert_allclose(np.asarray(raster.blend.sum(1)).ravel(), 1.0)
     # The silhouette of a sphere is a disc: it fills pi/4 of its square.
     y, x = np.divmod(raster.pixel, raster.width)
@@ -27,7 +27,9 @@ def test_only_the_near_half_of_a_sphere_is_seen(sphere: Sphere, mesh: bool) -> N
 def test_interpolation_reproduces_linear_functions(sphere: Sphere) -> None:
     raster = rasterise(sphere.points, sphere.faces, look_at(sphere.points), 160)
     xyz = raster.interpolate(sphere.points)
-    np.testing.assert_allclose(raster.interpolate(sphere.points @ [1.0, 2.0, -3.0]), xyz @ [1.0, 2.0, -3.0], atol=1e-12)
+    np.testing.assert_allclose(
+        raster.interpolate(sphere.points @ [1.0, 2.0, -3.0]), xyz @ [1.0, 2.0, -3.0], atol=1e-12
+    )
     assert np.all(np.linalg.norm(xyz, axis=1) < 1 + 1e-12)
 
 
@@ -50,17 +52,3 @@ def test_any_cloud_can_be_drawn(rng: np.random.Generator, shape: tuple[int, int]
     assert image.shape[2] == 4
     assert np.isfinite(image).all()
     assert image[..., 3].max() == 1.0
-
-
-def test_what_lies_behind_its_surroundings_is_darker() -> None:
-    """A floor with a frame before it: the floor in the frame is in the shade, the frame is not."""
-    x, y = (axis.ravel() for axis in np.meshgrid(np.linspace(-1, 1, 41), np.linspace(-1, 1, 41)))
-    frame = np.maximum(np.abs(x), np.abs(y)) > 0.21
-    points = np.column_stack([x, y, np.where(frame, 0.3, 0.0)])
-    corner = np.arange(41 * 40).reshape(40, 41)[:, :-1].ravel()
-    faces = np.concatenate([np.column_stack([corner, corner + 1, corner + 41]), corner[:, None] + [1, 42, 41]])
-    raster = rasterise(points, faces, look_at(points, azimuth=0.0, elevation=0.0, up="y"), 200)
-    at = raster.interpolate(points)
-    inside, outside = np.abs(at[:, :2]).max(1) < 0.15, np.abs(at[:, :2]).max(1) > 0.7
-    assert raster.shade[inside].max() < raster.shade[outside].min() - 0.01
-    assert raster.shade[inside].mean() < 0.97 * raster.shade[outside].min()

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from eigenprobe.errors import InputError
-from eigenprobe.viz.scene import as_faces, cloud_normals, display_coordinates, display_rows, look_at, thin
+from eigenprobe.viz.scene import (
+    as_faces,
+    display_coordinates,
+    display_rows,
+    look_at,
+    surface_triangles,
+    thin,
+    vertex_normals,
+)
 
 from .conftest import Sphere, make_sphere
 
@@ -32,13 +40,24 @@ def test_bad_input_is_told() -> None:
         look_at(np.eye(3), up="w")
 
 
-def test_normals_of_a_cloud_point_outwards(rng: np.random.Generator) -> None:
+def test_triangles_of_a_sampled_surface_are_turned_alike(rng: np.random.Generator) -> None:
     x = make_sphere(900).points[rng.permutation(900)]
     two = np.concatenate([x, 0.5 * x + [3.0, 0, 0]])
-    normals, _ = cloud_normals(two)
-    assert (normals * np.concatenate([x, x])).sum(1).min() > 0.9
+    faces = surface_triangles(two)
+    assert faces is not None and len(np.unique(np.sort(faces, 1), axis=0)) == len(faces)
+    outwards = (vertex_normals(two, faces) * np.concatenate([x, x])).sum(1).reshape(2, 900)
+    assert (np.abs(outwards) > 0.9).all() and (np.ptp(np.sign(outwards), axis=1) == 0).all()
     u, v = rng.uniform(0, 2 * np.pi, (2, 4000))
     outward = np.stack([np.cos(u) * np.cos(v), np.cos(u) * np.sin(v), np.sin(u)], 1)
     torus = np.stack([np.cos(v), np.sin(v), 0 * v], 1) + 0.4 * outward
-    normals, _ = cloud_normals(torus)
-    assert ((normals * outward).sum(1) > 0).mean() > 0.999
+    faces = surface_triangles(torus)
+    assert faces is not None
+    share = ((vertex_normals(torus, faces) * outward).sum(1) > 0).mean()
+    assert max(share, 1 - share) > 0.99
+
+
+def test_volumes_curves_and_planes_have_no_triangles(rng: np.random.Generator) -> None:
+    t = np.linspace(0, 6, 3000)[:, None]
+    plane = np.pad(rng.random((300, 2)), ((0, 0), (0, 1)))
+    for x in (rng.random((500, 3)), np.hstack([np.cos(t), np.sin(t), 0.1 * t]), plane, np.eye(3)):
+        assert surface_triangles(x) is None

@@ -1,12 +1,13 @@
 """Maps between two shapes through their bases (Ovsjanikov et al. 2012; Melzi et al. 2019).
 
-Source basis V_s (n_s, K), target basis V_t (n_t, K). A point map p (n_t,) takes each target point to a source point,
-an index below n_s; it carries functions from the source to the target, f -> f[p]. In the bases that is the matrix
+Source basis V_s (n_s, K), target basis V_t (n_t, K). A point map p (n_t,) takes each target point
+to a source point, an index below n_s; it carries functions from the source to the target, f ->
+f[p]. In the bases that is the matrix
 
-    C = V_t^T M_t V_s[p]                                   (k_t, k_s),  coefficients on the source -> on the target
-    fit:      min_C |C A - B|^2 + w sum_ij (lambda_t,i - lambda_s,j)^2 C_ij^2    A, B coefficients of given functions,
-              with C e_1 = e_1: the constant stays the constant
-    back:     p(y) = argmin_x | V_s C^T (x) - V_t (y) |    nearest rows in k_t dimensions
+    C = V_t^T M_t V_s[p]     (k_t, k_s): coefficients on the source -> on the target
+    fit:      min_C |C A - B|^2 + w sum_ij (lambda_t,i - lambda_s,j)^2 C_ij^2
+              A, B coefficients of given functions; C e_1 = e_1: the constant stays one
+    back:     p(y) = argmin_x | V_s C^T (x) - V_t (y) |,  nearest rows in k_t dimensions
     ZoomOut:  repeat  C -> p -> C with one more row and column, from k to K
 """
 
@@ -30,7 +31,9 @@ def _sizes(k: int | tuple[int, int] | None, source: Basis, target: Basis) -> tup
     """(k_source, k_target), checked."""
     k_source, k_target = (source.k, target.k) if k is None else (k, k) if isinstance(k, int) else k
     if not (1 <= k_source <= source.k and 1 <= k_target <= target.k):
-        raise InputError(f"expected map sizes within 1..{source.k} (source) and 1..{target.k} (target), got {k}")
+        raise InputError(
+            f"expected map sizes within 1..{source.k} (source) and 1..{target.k} (target), got {k}"
+        )
     return k_source, k_target
 
 
@@ -52,23 +55,55 @@ def functional_map(
     k: int | tuple[int, int] | None = None,
     weight: float = 1e-3,
 ) -> Array:
-    """The map C (k_t, k_s) that takes the source's functions (n_s, m) to the target's (n_t, m).
+    """The functional map that takes the source's functions to the target's.
 
-    `weight` asks C to commute with the two Laplacians, relative to the data: the functions are scaled to unit
-    norm and the eigenvalues to a largest of 1 first. Each row of C is one k_s x k_s solve.
+    Parameters
+    ----------
+    source, target
+        Bases of the two shapes.
+    source_functions, target_functions
+        The same ``m`` functions on both: ``(n_s, m)`` and ``(n_t, m)``.
+    k
+        The size of the map, or ``(k_source, k_target)``; by default all vectors.
+    weight
+        Asks the map to commute with the two Laplacians, relative to the data: the functions are
+        scaled to unit norm and the eigenvalues to a largest of 1 first.
+
+    Returns
+    -------
+    Array
+        ``C (k_t, k_s)``. Each of its rows is one ``k_s x k_s`` solve.
+
+    Examples
+    --------
+    >>> from eigenprobe import decompose
+    >>> x = np.random.default_rng(0).normal(size=(300, 3))
+    >>> x *= [1, 2, 3] / np.linalg.norm(x, axis=1, keepdims=True)
+    >>> source, target = decompose(x, k=8), decompose(x[::-1].copy(), k=8)
+    >>> C = functional_map(source, target, x, x[::-1].copy(), k=4)
+    >>> C.shape, float(C[0, 0])
+    ((4, 4), 1.0)
     """
     k_source, k_target = _sizes(k, source, target)
     a = _coefficients(source, source_functions, k_source)
     b = _coefficients(target, target_functions, k_target).to("cpu")
     if a.shape[1] != b.shape[1]:
-        raise InputError(f"expected as many functions on both shapes, got {a.shape[1]} and {b.shape[1]}")
+        raise InputError(
+            f"expected as many functions on both shapes, got {a.shape[1]} and {b.shape[1]}"
+        )
     a, b = a.double().cpu(), b.double()
-    scale = (a**2).sum(0).sqrt().clamp_min(1e-12)  # the same factor on both sides keeps the map what it was
+    scale = (
+        (a**2).sum(0).sqrt().clamp_min(1e-12)
+    )  # the same factor on both sides keeps the map what it was
     a, b = a / scale, b / scale
-    values_s, values_t = tensors(source)[2][:k_source].double().cpu(), tensors(target)[2][:k_target].double().cpu()
+    values_s, values_t = (
+        tensors(source)[2][:k_source].double().cpu(),
+        tensors(target)[2][:k_target].double().cpu(),
+    )
     top = torch.maximum(values_s.max(), values_t.max()).clamp_min(1e-30)
     penalty = ((values_t[:, None] - values_s[None]) / top) ** 2  # (k_t, k_s)
-    # Any map of points takes the constant to the constant, so the first column is known: e_1. The others are fitted.
+    # Any map of points takes the constant to the constant, so the first column is known: e_1. The
+    # others are fitted.
     c = torch.zeros(k_target, k_source, dtype=a.dtype)
     c[0, 0] = 1.0
     rest, b = a[1:], b - c[:, :1] * a[:1]
@@ -81,31 +116,112 @@ def functional_map(
 
 
 @validated
-def map_from_points(source: Basis, target: Basis, points: Any, *, k: int | tuple[int, int] | None = None) -> Array:
-    """C (k_t, k_s) of a point map (n_t,) from the target to the source."""
+def map_from_points(
+    source: Basis, target: Basis, points: Any, *, k: int | tuple[int, int] | None = None
+) -> Array:
+    """The functional map of a point map.
+
+    Parameters
+    ----------
+    source, target
+        Bases of the two shapes.
+    points
+        For every target point its source point ``(n_t,)``.
+    k
+        The size of the map, or ``(k_source, k_target)``; by default all vectors.
+
+    Returns
+    -------
+    Array
+        ``C (k_t, k_s)``.
+
+    Examples
+    --------
+    >>> from eigenprobe import decompose
+    >>> x = np.random.default_rng(0).normal(size=(300, 3))
+    >>> x *= [1, 2, 3] / np.linalg.norm(x, axis=1, keepdims=True)
+    >>> source, target = decompose(x, k=8), decompose(x[::-1].copy(), k=8)
+    >>> C = map_from_points(source, target, np.arange(300)[::-1])
+    >>> bool(np.allclose(np.abs(C), np.eye(8), atol=1e-4))
+    True
+    """
     k_source, k_target = _sizes(k, source, target)
     vs, (vt, mass, _) = tensors(source)[0], tensors(target)
     index = rows(points, source.n, vs.device)
     if index.numel() != target.n:
-        raise InputError(f"expected one source index for each of {target.n} target points, got {index.numel()}")
+        raise InputError(
+            f"expected one source index for each of {target.n} target points, got {index.numel()}"
+        )
     carried = vs[index, :k_source].to(vt)
     return like(source, (vt[:, :k_target].T @ (mass[:, None] * carried)).to(vs))
 
 
 @validated
 def point_map(matrix: Array, source: Basis, target: Basis) -> Array:
-    """For every target point its source point (n_t,), from a functional map C (k_t, k_s), by nearest rows."""
+    """The point map of a functional map, by nearest rows.
+
+    Parameters
+    ----------
+    matrix
+        ``C (k_t, k_s)``.
+    source, target
+        Bases of the two shapes.
+
+    Returns
+    -------
+    Array
+        For every target point its source point ``(n_t,)``.
+
+    Examples
+    --------
+    >>> from eigenprobe import decompose
+    >>> x = np.random.default_rng(0).normal(size=(300, 3))
+    >>> x *= [1, 2, 3] / np.linalg.norm(x, axis=1, keepdims=True)
+    >>> source, target = decompose(x, k=8), decompose(x[::-1].copy(), k=8)
+    >>> C = map_from_points(source, target, np.arange(300)[::-1])
+    >>> bool((point_map(C, source, target) == np.arange(300)[::-1]).all())
+    True
+    """
     vs, vt = tensors(source)[0], tensors(target)[0]
     c = torch.as_tensor(matrix).to(vs)
     if c.ndim != 2 or not 0 < c.shape[0] <= target.k or not 0 < c.shape[1] <= source.k:
-        raise InputError(f"expected a map of at least one and at most ({target.k}, {source.k}), got {tuple(c.shape)}")
+        most = f"({target.k}, {source.k})"
+        raise InputError(f"expected a map of 1 to at most {most}, got {tuple(c.shape)}")
     carried = vs[:, : c.shape[1]] @ c.T  # (n_s, k_t)
     return like(source, nearest_rows(carried, vt[:, : c.shape[0]].to(carried), 1)[0][:, 0])
 
 
 @validated
-def zoomout(matrix: Array, source: Basis, target: Basis, *, k: int | None = None, step: int = 1) -> Array:
-    """Refine a map C by growing it to k x k (default: all of both bases), `step` rows and columns at a time."""
+def zoomout(
+    matrix: Array, source: Basis, target: Basis, *, k: int | None = None, step: int = 1
+) -> Array:
+    """Refine a functional map by growing it [Melzi et al. 2019].
+
+    Parameters
+    ----------
+    matrix
+        The map ``C (k_t, k_s)`` to start from.
+    source, target
+        Bases of the two shapes.
+    k
+        The size to grow to, by default all of both bases.
+    step
+        Rows and columns added at a time.
+
+    Returns
+    -------
+    Array
+        ``C (k, k)``.
+
+    Examples
+    --------
+    >>> from eigenprobe import decompose
+    >>> x = np.random.default_rng(0).normal(size=(300, 3))
+    >>> x *= [1, 2, 3] / np.linalg.norm(x, axis=1, keepdims=True)
+    >>> source, target = decompose(x, k=8), decompose(x[::-1].copy(), k=8)
+    >>> zoomout(map_from_points(source, target, np.arange(300)[::-1], k=3), source, target).shape
+    (8, 8)
+    """
     final = min(source.k, target.k) if k is None else k
     _sizes(final, source, target)
     if step < 1:
@@ -131,10 +247,38 @@ def match(
     weight: float = 1e-2,
     descriptors: int = 64,
 ) -> tuple[Array, Array]:
-    """Point map (n_t,) and functional map C between two shapes, from wave kernel signatures, then ZoomOut.
+    """The map between two shapes, from wave kernel signatures, then ZoomOut.
 
-    `landmarks` (s, 2) are pairs (source index, target index) of known matches. Signatures alone cannot tell a symmetric
-    shape from its mirror image: a few landmarks do.
+    Parameters
+    ----------
+    source, target
+        Bases of the two shapes.
+    landmarks
+        Pairs ``(s, 2)`` (source index, target index) of known matches. Signatures alone cannot tell
+        a symmetric shape from its mirror image: a few landmarks do.
+    k, weight
+        Size and weight of the first map, as in `functional_map`.
+    refine_to, step
+        ``k`` and ``step`` of `zoomout`.
+    descriptors
+        Energies of the signatures.
+
+    Returns
+    -------
+    points
+        For every target point its source point ``(n_t,)``.
+    matrix
+        The functional map ``C``.
+
+    Examples
+    --------
+    >>> from eigenprobe import decompose
+    >>> x = np.random.default_rng(0).normal(size=(300, 3))
+    >>> x *= [1, 2, 3] / np.linalg.norm(x, axis=1, keepdims=True)
+    >>> source, target = decompose(x, k=8), decompose(x[::-1].copy(), k=8)
+    >>> points, matrix = match(source, target, landmarks=[[0, 299], [9, 290]], k=6)
+    >>> bool((points == np.arange(300)[::-1]).mean() > 0.9)
+    True
     """
     a, b = wks(source, descriptors), wks(target, descriptors)
     a, b = torch.as_tensor(a), torch.as_tensor(b)
@@ -143,8 +287,12 @@ def match(
         if pairs.ndim != 2 or pairs.shape[1] != 2:
             raise InputError(f"expected landmarks of shape (s, 2), got {tuple(pairs.shape)}")
         for signature, count in ((wks, descriptors), (hks, descriptors // 2)):
-            a = torch.cat([a, torch.as_tensor(signature(source, count, sources=pairs[:, 0], scaled=True))], 1)
-            b = torch.cat([b, torch.as_tensor(signature(target, count, sources=pairs[:, 1], scaled=True))], 1)
+            a = torch.cat(
+                [a, torch.as_tensor(signature(source, count, sources=pairs[:, 0], scaled=True))], 1
+            )
+            b = torch.cat(
+                [b, torch.as_tensor(signature(target, count, sources=pairs[:, 1], scaled=True))], 1
+            )
     k = min(k, source.k, target.k)
     matrix = functional_map(source, target, a, b, k=k, weight=weight)
     matrix = zoomout(matrix, source, target, k=refine_to, step=step)

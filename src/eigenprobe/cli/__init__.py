@@ -1,6 +1,8 @@
-"""The command line: ``eigenprobe COMMAND ...``; ``main`` turns every failure into one line and an exit code.
+"""The command line: ``eigenprobe COMMAND ...``; ``main`` turns every failure into one line and an
+exit code.
 
-0 done; 1 a bug (``--debug`` shows the traceback); 2 bad input or options; 130 interrupted; 143 terminated.
+0 done; 1 a bug (``--debug`` shows the traceback); 2 bad input or options; 130 interrupted; 143
+terminated.
 """
 
 from __future__ import annotations
@@ -12,40 +14,48 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from jsonargparse import ArgumentParser
+    from cyclopts import App
 
-    from .arguments import Command
     from .session import Session
 
-COMPLETION = "--completion"
-COMMANDS = "eigenprobe.commands"  # entry points: functions that return a `Command`
+COMPLETION, SHELLS = "--completion", ("bash", "zsh", "fish")
+COMMANDS = "eigenprobe.commands"  # entry points: functions that return a command
 TERMINATED = 128 + signal.SIGTERM
+# Options that do not change a result.
+PASSING = ("shapes", "force", "report", "compare", "keep_rows", "scheduler")
 MOST_SEEDS = 1 << 32  # of the generators that follow from --seed
 CHATTY = ("lightning", "lightning.pytorch", "lightning.fabric", "matplotlib")
+SUMMARY = f"""Spectral decompositions of any point cloud: basis vectors, eigenvalues and mass.
+
+eigenprobe demo                            see it work on a built-in shape
+eigenprobe decompose bunny.obj -k 50       a shape: basis, eigenvalues, a report
+eigenprobe embed table.npz --labels names  a table: coordinates and a map
+
+{COMPLETION} {"|".join(SHELLS)} prints a script that completes words in a shell.
+"""
 
 
-def commands() -> Command:
-    """The tree of commands. Their modules import nothing heavy until they run."""
+def commands(words: Sequence[str] = ()) -> App:
+    """The tree of commands. Their modules import nothing heavy until they run; the library is only
+    asked for the options of a command that ``words`` begin with."""
     from importlib.metadata import entry_points
 
-    from . import clouds, tables, tour, training
-    from .arguments import Command
+    from .. import __version__
+    from . import clouds, encoding, tables, tour
+    from .arguments import command, group
 
-    summary = (
-        "Spectral decompositions of any point cloud: basis vectors, eigenvalues and mass.\n\n"
-        "  eigenprobe demo                                  see it work on a built-in shape\n"
-        "  eigenprobe decompose bunny.obj -k 50             a shape: basis, eigenvalues, a report to look at\n"
-        "  eigenprobe embed features.npz --labels labels    a table of embeddings: coordinates and a map\n\n"
-        "--version prints the version; --completion bash|zsh|tcsh prints a shell completion script."
-    )
-    first = (clouds.decompose, tables.embed, training.train, training.encode)
-    others = [entry.load()() for entry in sorted(entry_points(group=COMMANDS))]  # of packages beside this one
-    return Command.group("eigenprobe", summary, *first, *others, tour.view, tour.export, tour.demo)
+    library = clouds.library() if words[:1] in (["decompose"], [COMPLETION]) else None
+    first = (command(clouds.decompose, library=library), tables.embed, encoding.encode)
+    beside = [entry.load()() for entry in sorted(entry_points(group=COMMANDS))]
+    last = (tour.view, tour.export, tour.demo)
+    version: Any = {"version": f"eigenprobe {__version__}", "version_flags": "--version"}
+    return group("eigenprobe", SUMMARY, *first, *beside, *last, **version)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -56,7 +66,7 @@ def main(argv: list[str] | None = None) -> int:
     debug = "--debug" in words
     try:
         code = _run(words)
-        if argv is None and "triton" not in sys.modules:  # which would list all that it holds as leaked
+        if argv is None and "triton" not in sys.modules:  # which would list its objects as leaked
             gc.freeze()  # the process ends: collecting what it holds would take a second of silence
         return code
     except KeyboardInterrupt as stop:
@@ -68,7 +78,8 @@ def main(argv: list[str] | None = None) -> int:
             return _fail("terminated", TERMINATED)
         raise
     except BrokenPipeError:
-        # The reader (head, less) has closed the pipe. Point stdout elsewhere so that Python's exit does not complain.
+        # The reader (head, less) has closed the pipe. Point stdout elsewhere so that Python's exit
+        # does not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -78,42 +89,38 @@ def main(argv: list[str] | None = None) -> int:
 
         hint = "" if debug else " (--debug shows where)"
         line = explanation(error)
-        return _fail(line or f"unexpected {type(error).__name__}: {error}{hint}", 1 if line is None else 2)
+        text = line or f"unexpected {type(error).__name__}: {error}{hint}"
+        return _fail(text, 1 if line is None else 2)
 
 
 def _run(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help"):
-        words = ["--help"]
-    elif words[0] == "--version":
-        from .. import __version__
-
-        print(f"eigenprobe {__version__}")
+    if words[:1] == [COMPLETION]:
+        if len(words) != 2 or words[1] not in SHELLS:
+            given = " ".join(words[1:])
+            return _fail(f"{COMPLETION} takes one of {', '.join(SHELLS)}, got {given!r}", 2)
+        print(commands(words).generate_completion(shell=words[1]))  # type: ignore[arg-type]
         return 0
-    from jsonargparse import ArgumentError
+    from cyclopts import CycloptsError
 
-    from .arguments import join_changes, one_line, parser_of
+    from .session import Session
 
-    root = commands()
-    words = join_changes(words)
-    if words[0] == COMPLETION:
-        return _completion(parser_of(root), words[1:])
-    path = root.path(words)
-    command = path[-1]
+    app = commands(words)
     try:
-        parsed: Any = parser_of(root, words).parse_args(words)
-    except ArgumentError as error:
-        names = " ".join(each.name for each in path)
-        return _fail(f"{one_line(error, command)} (see {names} --help)", 2)
-    except SystemExit as stop:  # --help
-        return int(stop.code or 0)
-    for each in path[1:]:
-        parsed = parsed[each.name]
-    options = {name: value for name, value in vars(parsed).items() if name in {**command.options, **command.shared}}
-    if (function := command.function) is None:  # a group alone, which does not parse
-        return _fail(f"missing COMMAND (see {command.name} --help)", 2)
+        chosen, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        names = " ".join(["eigenprobe", *(error.command_chain or ())])
+        return _fail(f"{error} (see {names} --help)", 2)
+    found = chosen(*bound.args, **bound.kwargs)
+    if found is None:  # the help, or the version
+        return 0
+    function, options = found
+    session = options.pop("session", None) or Session()
+    usual = {name: each.default for name, each in signature(function).parameters.items()}
+    changed = {name: value for name, value in options.items() if value != usual.get(name)}
+    session.asked = {name: value for name, value in changed.items() if name not in PASSING}
     from ..host.progress import Progress
 
-    with _opened(options) as session, Progress(command.name, phase=True):
+    with _opened(session), Progress(function.__name__, phase=True):
         scheduler = options.pop("scheduler", None) if "shapes" in options else None
         if scheduler is not None:
             from .cluster import spread_files
@@ -125,16 +132,13 @@ def _run(words: list[str]) -> int:
 
 
 @contextmanager
-def _opened(options: dict[str, Any]) -> Iterator[Session]:
-    """Take the shared options out of ``options``; logging, warnings and progress follow them until the command ends."""
+def _opened(session: Session) -> Iterator[None]:
+    """Logging, warnings and progress follow the shared options until the command ends."""
     from ..errors import EigenprobeWarning, InputError
     from ..host import progress
-    from .session import Session
 
-    shared = {name: options.pop(name) for name in ("seed", "out", "verbose", "quiet", "debug") if name in options}
-    if not 0 <= shared.get("seed", 0) < MOST_SEEDS:
-        raise InputError(f"--seed takes a number from 0 to {MOST_SEEDS - 1}, got {shared['seed']}")
-    session = Session(device_name=options.pop("device", "auto"), **shared)
+    if not 0 <= session.seed < MOST_SEEDS:
+        raise InputError(f"--seed takes a number from 0 to {MOST_SEEDS - 1}, got {session.seed}")
     logger, handler = logging.getLogger("eigenprobe"), logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger.addHandler(handler)
@@ -143,7 +147,7 @@ def _opened(options: dict[str, Any]) -> Iterator[Session]:
     for each in levels:
         each.setLevel(logging.DEBUG if session.debug and each is logger else level)
 
-    def show(message: Warning | str, category: type[Warning], *where: object, **more: object) -> None:
+    def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         """Our own warnings in one line each; other libraries' only for someone who is debugging."""
         if session.debug or (issubclass(category, EigenprobeWarning) and not session.quiet):
             progress.hide()
@@ -154,20 +158,12 @@ def _opened(options: dict[str, Any]) -> Iterator[Session]:
         with warnings.catch_warnings():
             warnings.simplefilter("always", EigenprobeWarning)
             warnings.showwarning = show
-            yield session
+            yield
     finally:
         progress.enable(False)
         logger.removeHandler(handler)
         for each, before in levels.items():
             each.setLevel(before)
-
-
-def _completion(parser: ArgumentParser, words: list[str]) -> int:
-    shells = ("bash", "zsh", "tcsh")
-    if len(words) != 1 or words[0] not in shells:
-        return _fail(f"{COMPLETION} takes one of {', '.join(shells)}, got {' '.join(words)!r}", 2)
-    print(parser.get_completion_script(f"shtab-{words[0]}"))
-    return 0
 
 
 def _fail(line: str, code: int) -> int:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ..errors import InputError
+from ..errors import InputError, heard_warnings
 from ..host import progress
-from ..host.files import Facts, address, load_npy
-from .arguments import Command, options_of
+from ..host.files import Facts, address, atomic_path, load_npy
 from .session import Session, explanation
 
 if TYPE_CHECKING:
@@ -36,32 +35,37 @@ LARGEST = 20_000_000  # points decomposed at once: some 100 GB at fifty vectors
 
 
 class Read(NamedTuple):
-    """The points of a file, its faces where they are exactly the vertices, and which of its points they are."""
+    """The points of a file, its faces where they are exactly the vertices, which of its points
+    they are, and what was said while it was read.
+    """
 
     points: NDArray[np.floating]
     faces: NDArray[np.int64] | None = None
     rows: NDArray[np.int64] | None = None
+    warnings: tuple[str, ...] = ()
 
 
-def _library() -> Callable[..., Any]:
+def library() -> Callable[..., Any]:
+    """The function whose parameters are options of ``decompose`` too."""
     from ..decomposition import decompose as solve
 
     return solve
 
 
-@options_of(_library)
 def decompose(
     shapes: list[Path],
     *,
+    k: int = 50,
+    method: Literal["direct", "network", "pretrained"] = "direct",
     samples: int | None = None,
     columns: str | None = None,
     key: str | None = None,
     volume: bool = False,
-    remove_plane: bool = False,
     steps: int | None = None,
     model: str = "surface",
     refine: int = 0,
     report: bool = True,
+    keep_rows: bool = False,
     compare: str | None = None,
     force: bool = False,
     scheduler: str | None = None,
@@ -73,95 +77,103 @@ def decompose(
     Examples:
       eigenprobe decompose bunny.obj
       eigenprobe decompose scan.ply -k 100 --samples 20000 --out scan
-      eigenprobe decompose scan.ply --remove-plane --out object
       eigenprobe decompose solid.off --volume --samples 4000
       eigenprobe decompose cloud.xyz --method pretrained --refine 1
       eigenprobe decompose table.csv --columns x,y,z
       eigenprobe decompose arrays.npz --key positions
-      eigenprobe decompose bunny.obj --smoother row --neighbours 10 --bandwidth 0.1 --eigenvalues worst
       eigenprobe decompose bunny.obj --probes wavelet
       eigenprobe decompose bunny.obj --compare oracle
       eigenprobe decompose scans/ more/a.obj --out bases
       eigenprobe decompose scans/ --out bases --scheduler processes
 
     Args:
-        shapes: meshes (obj, off, ply, stl, glb, vtk, vtu), clouds (xyz, pts, csv, npy, npz, pcd, las, laz), or folders
-            of them, sub-folders included; a stopped run goes on
-        samples: use this many points instead of all: the farthest, or drawn on the surface where vertices are fewer
-        columns: the coordinates of a text or npy cloud, by name or by number from 0, as in x,y,z or 0,1,2
+        shapes: meshes (obj, off, ply, stl, glb, vtk, vtu), clouds (xyz, pts, csv, npy, npz, pcd,
+            las, laz), or folders of them, sub-folders included; a stopped run goes on
+        k: how many basis vectors, the constant one included
+        method: direct is the closed form, network is trained on this cloud, pretrained predicts
+        samples: use this many points instead of all: the farthest, or drawn on the surface where
+            vertices are fewer; 0 takes the vertices even where they do not cover the faces
+        columns: the coordinates of a text or npy cloud, by name or by number from 0, as in x,y,z or
+            0,1,2
         key: the array of an npz file that holds the points, where it has several
         volume: fill a closed mesh and decompose its inside
-        remove_plane: leave out the floor or table that an object stands on: the plane with most points
         steps: training steps for --method network; chosen by its preset unless given
         model: weights for --method pretrained: a name in the package, a folder or a hub id
         refine: refinement sweeps after --method pretrained
         report: write report.html
-        compare: shown beside it in the report: direct, network, pretrained or oracle for the same points, or a file
+        keep_rows: write rows.npy, the row of the file that each point is, where some were left out:
+            values go back to the pixels of a scan
+        compare: shown beside it in the report: direct, network, pretrained or oracle for the same
+            points, or a file
         force: overwrite what an earlier run has written
         scheduler: address of a Dask scheduler, or processes: files go to its workers
-        metric: cosine compares directions (tables of embeddings); scale-invariant measures a surface by its
-            curvature, so that eigenvalues do not depend on sizes
-        bandwidth: sigma of the Gaussian weights, in units of the points; chosen from the data unless given
+        metric: cosine compares directions (tables of embeddings); scale-invariant measures a
+            surface by its curvature, so that eigenvalues do not depend on sizes
+        bandwidth: sigma of the Gaussian weights, in units of the points; chosen from the data
+            unless given
         dimension: of the manifold; estimated unless given
     """
     from ..viz.report import METHODS as known
 
     if compare is not None and not (compare in known or Path(compare).is_file()):
         raise InputError(f"--compare takes {', '.join(known)} or a file, got {compare!r}")
-    options |= {"steps": steps, "model": model, "refine": refine}
+    own: dict[str, Any] = {"steps": steps, "model": model, "refine": refine}
+    usual = {"steps": None, "model": "surface", "refine": 0}
+    options |= {name: value for name, value in own.items() if value != usual[name]}
     choice: dict[str, Any] = {"samples": samples, "columns": columns, "key": key, "volume": volume}
-    choice["remove_plane"] = remove_plane
-    settings = _settings(options, session)
+    settings = {"k": k, "method": method, **_settings(options, method)}
+    settings |= {"seed": session.seed, "device": session.device()}
 
     def read(file: Path) -> Read:
         cloud = read_points(file, seed=session.seed, **choice)
         if compare == "oracle" and cloud.faces is None:
-            raise InputError(f"--compare oracle needs a mesh with all of its vertices, {file.name} gave a cloud")
+            raise InputError(
+                f"--compare oracle needs a mesh with all of its vertices, {file.name} gave a cloud"
+            )
         return cloud
 
     def solve(points: object, rows: NDArray[np.int64] | None = None) -> Any:
-        return _library()(points, **{name: _rows_of(value, rows) for name, value in settings.items()})
+        return library()(
+            points, **{name: _rows_of(value, rows) for name, value in settings.items()}
+        )
 
     def write(file: Path, basis: Basis, began: float) -> Path:
-        write_basis(root / named[file], basis, report, session, began, compare)
-        session.say(f"decomposed {_summary(basis, settings['method'])}")
+        write_basis(root / named[file], basis, report, session, began, compare, keep_rows)
+        session.say(f"decomposed {_summary(basis, method)}")
         return root / named[file] / ("report.html" if report else BASIS)
 
-    alone = settings["device"] in HOSTS or any(hasattr(value, "shape") for value in settings.values())
+    arrays = any(hasattr(value, "shape") for value in settings.values())
+    alone = settings["device"] in HOSTS or arrays
     job = FileJob("decompose", session, read, solve, write, 0 if alone else SMALL)
     named = places(shapes, session.out)
     if [*named] == shapes[:1]:
-        cloud = job.load(file := shapes[0])
+        file = shapes[0]
+        cloud = job.load(file)
         folder = session.folder(file.stem)
-        anew = force or finished(folder, file)
-        unfinished = None if anew else _unfinished_basis(folder / BASIS, settings, file, cloud)
-        if unfinished is None:
-            session.refuse_existing(folder / BASIS, force)
-        basis = job.basis(file, cloud, unfinished)
-        write_basis(folder, basis, report, session, 0.0, compare)
-        session.finish(f"decomposed {_summary(basis, settings['method'])},")
+        session.refuse_existing(folder / BASIS, force)
+        basis = job.basis(file, cloud)
+        write_basis(folder, basis, report, session, 0.0, compare, keep_rows)
+        session.finish(f"decomposed {_summary(basis, method)},")
         return
     root = session.folder("decomposed")
-    job.run_all(root, {file: root / name for file, name in named.items()}, options | choice, force)
+    job.run_all(root, {file: root / name for file, name in named.items()}, force)
 
 
-def _settings(options: dict[str, Any], session: Session) -> dict[str, Any]:
-    """Arguments of the library's `decompose`: those that differ from its defaults, arrays read from their files.
+def _settings(options: dict[str, Any], method: str) -> dict[str, Any]:
+    """Arguments of the library's `decompose`, arrays read from their files.
 
     An option that the method would ignore is an error.
     """
-    usual = {name: option.default for name, option in Command.of(decompose).options.items()}
-    method = options.get("method", usual["method"])
-    chosen = {name: value for name, value in options.items() if value != usual[name]}
-    takers = METHODS | ({"neighbours": ("direct",)} if isinstance(chosen.get("neighbours"), str) else {})
-    for name, value in chosen.items():
-        if method not in (known := takers.get(name, (method,))):
+    chosen = dict(options)
+    cut = {"neighbours": ("direct",)} if isinstance(chosen.get("neighbours"), str) else {}
+    for name, value in options.items():
+        if method not in (known := (METHODS | cut).get(name, (method,))):
             raise InputError(f"--{name} is for --method {' or '.join(known)}, not for {method}")
         if name in ("steps", "bandwidth", "dimension") and not value > 0:
             raise InputError(f"--{name} takes a number above 0, got {value}")
         if isinstance(value, str) and value.endswith(".npy"):
             chosen[name] = load_npy(Path(value))
-    return {"k": usual["k"], "method": method, **chosen, "seed": session.seed, "device": session.device()}
+    return chosen
 
 
 def _rows_of(value: Any, rows: NDArray[np.int64] | None) -> Any:
@@ -176,24 +188,6 @@ def _summary(basis: Basis, method: str) -> str:
     return f"{basis.info['source']}: {size}, {method}"
 
 
-def _unfinished_basis(path: Path, settings: dict[str, Any], file: Path, cloud: Read) -> Basis | None:
-    """The basis of a run of this command that was stopped before its report; None where it is another's."""
-    import numpy as np
-
-    from ..basis import Basis
-    from ..decomposition import OperatorSettings
-
-    known = {each.name for each in fields(OperatorSettings)}
-    given = {name: value for name, value in settings.items() if name in known}
-    others = settings.keys() - given - {"k", "method", "device", "seed"}
-    if not path.exists() or settings["method"] != "direct" or others:
-        return None
-    basis, wanted = Basis.load(path), OperatorSettings(**given).record()
-    made = (basis.info.get("source"), basis.k, None if basis.source is None else basis.source.record())
-    same = made == (file.name, settings["k"], wanted) and "arrays" not in wanted
-    return basis if same and basis.points is not None and np.array_equal(basis.points, cloud.points) else None
-
-
 @dataclass(frozen=True)
 class FileJob:
     """Files to bases: how one is read, solved and written by a command."""
@@ -201,44 +195,60 @@ class FileJob:
     command: str
     session: Session
     read: Callable[[Path], Read]
-    solve: Callable[..., Any]  # points and their rows to a basis, or a list of points to a list of bases
-    write: Callable[[Path, Basis, float], Path]  # of a basis, begun at some second of the command; what to open
+    solve: Callable[
+        ..., Any
+    ]  # points and their rows to a basis, or a list of points to a list of bases
+    write: Callable[
+        [Path, Basis, float], Path
+    ]  # of a basis, begun at some second of the command; what to open
     most: float = inf  # points of a cloud that is solved together with others
 
     def load(self, file: Path) -> Read:
         progress.stage(f"reading {file.name}")
-        return self.read(file)
+        with heard_warnings() as told:
+            return self.read(file)._replace(warnings=tuple(told))
 
     def basis(self, file: Path, cloud: Read | None = None, basis: Basis | None = None) -> Basis:
-        """The basis of a file, where it is not known already, with what the file says of it."""
+        """The basis of a file (known, where it was solved with others), and what the file says of
+        it."""
         cloud = self.load(file) if cloud is None else cloud
         if basis is None:
             progress.stage(f"decomposing {file.name}: {len(cloud.points)} points")
             basis = self.solve(cloud.points, cloud.rows)
-        return replace(basis, faces=cloud.faces, rows=cloud.rows, info={**basis.info, "source": file.name})
+        told = [*cloud.warnings, *basis.info.get("warnings", ())]
+        info = {**basis.info, "source": file.name, "warnings": told}
+        return replace(basis, faces=cloud.faces, rows=cloud.rows, info=info)
 
     def batch(self, files: list[Path]) -> dict[Path, tuple[Read, Basis]]:
-        """The small clouds among the files, solved at once: one alone does not fill a device; none where that fails."""
+        """The small clouds among the files, solved at once: one alone does not fill a device; none
+        where that fails.
+        """
         clouds: dict[Path, Read] = {}
         for file in files if self.most else ():
             with suppress(Exception):  # said when this file is solved alone
                 if len((cloud := self.load(file)).points) <= self.most:
                     clouds[file] = cloud
-        with suppress(InputError, RuntimeError):  # also what a linear solver says of a shape that it cannot take
+        with suppress(
+            InputError, RuntimeError
+        ):  # also what a linear solver says of a shape that it cannot take
             bases = self.solve([cloud.points for cloud in clouds.values()]) if clouds else []
             return {file: (clouds[file], basis) for file, basis in zip(clouds, bases, strict=True)}
         return {}
 
-    def run_all(self, folder: Path, targets: Mapping[Path, Path], settings: Mapping[str, Any], force: bool) -> None:
-        """Solve and write every file that has no target yet, with an index of the folder; an error where one failed.
+    def run_all(self, folder: Path, targets: Mapping[Path, Path], force: bool) -> None:
+        """Solve and write every file that has no target yet, with an index of the folder; an error
+        where one failed.
 
         One bad file among thousands does not end the run.
         """
         from ..viz.index import Index
 
-        self.session.same_settings(folder, settings, force)
+        self.session.same_settings(folder, force)
         files = [file for file, target in targets.items() if force or not finished(target, file)]
-        index, failed = Index.of(folder, f"{self.command}d in {folder.name}".capitalize()), dict[Path, str]()
+        index, failed = (
+            Index.of(folder, f"{self.command}d in {folder.name}".capitalize()),
+            dict[Path, str](),
+        )
         kept, number = len(targets) - len(files), 0
         try:
             for number, file in enumerate(progress.track(files, self.command)):
@@ -252,7 +262,9 @@ class FileJob:
                     failed[file] = reason(error, self.session)
         except KeyboardInterrupt:
             done = kept + number - len(failed)
-            raise KeyboardInterrupt(f"interrupted: {done} of {len(targets)} done; run again to go on") from None
+            raise KeyboardInterrupt(
+                f"interrupted: {done} of {len(targets)} done; run again to go on"
+            ) from None
         finally:
             index.failed(failed)
             self.session.indexed(index)
@@ -262,8 +274,13 @@ class FileJob:
 def enter(index: Index, file: Path, link: Path, basis: Basis) -> None:
     """A basis as a row and a picture of the index of its folder."""
     second = min(1, basis.k - 1)
-    figures = {"points": basis.n, "vectors": basis.k, "eigenvalue_2": float(basis.eigenvalues[second])}
-    index.done(file, link, **figures, seconds=round(float(basis.info.get("seconds", 0.0)), 3))
+    figures: Facts = {
+        "points": basis.n,
+        "vectors": basis.k,
+        "eigenvalue_2": float(basis.eigenvalues[second]),
+    }
+    figures["seconds"] = round(float(basis.info.get("seconds", 0.0)), 3)
+    index.done(file, link, basis.info.get("warnings", ()), **figures)
     if basis.points is not None:
         index.thumbnail(link, basis.points, basis.vectors[:, second], basis.faces)
 
@@ -277,12 +294,33 @@ def reason(error: Exception, session: Session) -> str:
 
 
 def write_basis(
-    folder: Path, basis: Basis, report: bool, session: Session, began: float, compare: str | None = None
+    folder: Path,
+    basis: Basis,
+    report: bool,
+    session: Session,
+    began: float,
+    compare: str | None = None,
+    keep_rows: bool = False,
 ) -> None:
-    """``basis.safetensors``, if wanted ``report.html``, and ``summary.json`` with the time of it all in one folder."""
-    title, details = basis.info["source"], dict(basis.info)
+    """``basis.safetensors``, if wanted ``report.html``, and ``summary.json`` with the time of it
+    all in one folder.
+    """
+    import numpy as np
+
+    title = basis.info["source"]
+    details = {name: value for name, value in basis.info.items() if name != "rows"}
     basis.save(path := folder / BASIS)
-    facts: Facts = {"source": title, "points": basis.n, "vectors": basis.k, "eigenvalues": basis.eigenvalues}
+    if keep_rows and basis.rows is not None:
+        rows = np.asarray(basis.rows)
+        with atomic_path(folder / "rows.npy") as temporary:
+            np.save(temporary, rows)
+        session.wrote(folder / "rows.npy", "the row of the file that each point is")
+    facts: Facts = {
+        "source": title,
+        "points": basis.n,
+        "vectors": basis.k,
+        "eigenvalues": basis.eigenvalues,
+    }
     with suppress(InputError):  # where half of the points have no such operator
         progress.stage("estimating its error")
         error = basis.uncertainty
@@ -298,13 +336,18 @@ def write_basis(
         other, name = second_basis(compare, basis, basis.points, basis.faces)
         other = replace(other, info={**other.info, "method": name})
         if other.n == basis.n:
-            details[f"|cosine| with {name} up to 10"] = measured(basis, other).cosine(min(10, basis.k, other.k))
+            details[f"|cosine| with {name} up to 10"] = measured(basis, other).cosine(
+                min(10, basis.k, other.k)
+            )
             session.say(f"agrees with {name} to |cosine| {[*details.values()][-1]:.3f} up to k=10")
     if report:
         progress.stage("writing the report")
         basis.report(page := folder / "report.html", title=title, compare=other, facts=details)
         session.wrote(page, "open in any browser")
-    facts |= details | {"seconds": round(session.stopped() - began, 3), "seconds_solving": basis.info["seconds"]}
+    facts |= details | {
+        "seconds": round(session.stopped() - began, 3),
+        "seconds_solving": basis.info["seconds"],
+    }
     session.write_json(folder / SUMMARY, facts, "eigenvalues and facts")
 
 
@@ -317,50 +360,55 @@ def read_points(
     columns: str | None = None,
     key: str | None = None,
     at_most: bool = False,
-    remove_plane: bool = False,
 ) -> Read:
     """What a command works on, of one file.
 
-    ``at_most`` takes fewer points than ``samples`` where the file has no more; otherwise a mesh is sampled denser.
+    ``at_most`` takes fewer points than ``samples`` where the file has no more; otherwise a mesh is
+    sampled denser.
     """
     from .. import geometry
+    from ..geometry.draws import covered, spread_surface
 
-    if samples is not None and samples < 1:
-        raise InputError(f"--samples takes at least 1, got {samples}")
+    if samples is not None and samples < 0:
+        raise InputError(f"--samples takes at least 1, or 0 for all vertices, got {samples}")
     read = geometry.load(shape, columns=columns, key=key)
-    if remove_plane:
-        kept, _ = geometry.remove_plane(read.vertices)
-        chosen = kept if samples is None else kept[geometry.farthest_points(read.vertices[kept], samples, seed)]
-        return Read(read.vertices[chosen], rows=chosen)
     if volume:
         if read.faces is None:
             raise InputError(f"--volume needs a closed mesh, {shape} is a point cloud")
         return Read(geometry.sample_volume(read, samples or 4000, seed))
-    if samples is None and len(read.vertices) > LARGEST:
-        raise InputError(f"{shape} holds {len(read.vertices)} points, at most {LARGEST} fit: choose some by --samples")
-    if samples is None or samples == len(read.vertices) or (at_most and samples > len(read.vertices)):
-        return Read(read.vertices, read.faces)
-    if samples > len(read.vertices) and read.faces is not None:
-        # More points than vertices: dense surface samples first, thinned to an even spacing.
-        dense = geometry.sample_surface(read, 4 * samples, seed)
-        return Read(dense[geometry.farthest_points(dense, samples, seed)])
+    read = covered(read, seed) if samples is None else read
+    n, samples = len(read.vertices), samples or None
+    if samples is None and n > LARGEST:
+        raise InputError(
+            f"{shape} holds {n} points, at most {LARGEST} fit: choose some by --samples"
+        )
+    if samples is None or samples == n or (at_most and samples > n):
+        return Read(read.vertices, read.faces, read.rows)
+    if samples > n and read.faces is not None:
+        return Read(spread_surface(read, samples, seed))
     rows = geometry.farthest_points(read.vertices, samples, seed)
-    return Read(read.vertices[rows], rows=rows)
+    return Read(read.vertices[rows], rows=rows if read.rows is None else read.rows[rows])
 
 
 def finished(place: Path, source: Path) -> bool:
-    """Whether a run has written this file, or all of its files into this folder, since its source was last changed."""
+    """Whether a run has written this file, or all of its files into this folder, since its source
+    was last changed.
+    """
     written = [place] if place.is_file() else [place / name for name in (BASIS, SUMMARY)]
     if not all(path.exists() for path in written):
         return False
-    return not source.exists() or source.stat().st_mtime_ns <= min(path.stat().st_mtime_ns for path in written)
+    return not source.exists() or source.stat().st_mtime_ns <= min(
+        path.stat().st_mtime_ns for path in written
+    )
 
 
 def places(shapes: list[Path], out: Path | None) -> dict[Path, Path]:
-    """All files of a command and where their output belongs: as they lie in the folder that was given, without suffix.
+    """All files of a command and where their output belongs: as they lie in the folder that was
+    given, without suffix.
 
-    Files that differ in that alone keep it, and a name that was given before gets a number: a run that goes on finds
-    what it has done, whatever could not be read. What a run has written below ``out`` is not read.
+    Files that differ in that alone keep it, and a name that was given before gets a number: a run
+    that goes on finds what it has done, whatever could not be read. What a run has written below
+    ``out`` is not read.
     """
     from ..readers.shapes import find_shapes
 

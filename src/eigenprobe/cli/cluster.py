@@ -1,9 +1,12 @@
-"""Commands on a Dask cluster: a task is one file, or one block of rows, and leaves a whole file behind.
+"""Commands on a Dask cluster: a task is one file, or one block of rows, and leaves a whole file
+behind.
 
-    files -> tasks without those whose output exists -> workers -> what was written, in the order of completion
+    files -> tasks without those whose output exists -> workers -> what was written, in the order of
+    completion
 
-A worker that is lost loses its task, which another one repeats; a run that is stopped goes on where it was, because
-whatever lies in the output folder is not done again. Workers and scheduler share the file system.
+A worker that is lost loses its task, which another one repeats; a run that is stopped goes on where
+it was, because whatever lies in the output folder is not done again. Workers and scheduler share
+the file system.
 """
 
 import logging
@@ -19,8 +22,8 @@ from typing import Any
 from ..errors import InputError, extra
 from ..host.progress import Progress
 from .clouds import finished, places, reason
+from .encoding import ENDING
 from .session import Session
-from .training import ENDING
 
 PROCESSES = "processes"
 PATIENCE = 5  # seconds that a scheduler has to answer
@@ -28,12 +31,16 @@ PATIENCE = 5  # seconds that a scheduler has to answer
 
 @contextmanager
 def cluster(scheduler: str) -> Iterator[Any]:
-    """A client of the scheduler at an address, or of worker processes of this machine, one per core."""
+    """A client of the scheduler at an address, or of worker processes of this machine, one per
+    core.
+    """
     distributed = extra("distributed")
     if scheduler == PROCESSES:
         options = {"n_workers": os.cpu_count(), "threads_per_worker": 1, "host": "127.0.0.1"}
         options |= {"dashboard_address": None, "silence_logs": logging.CRITICAL}
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # workers leave Ctrl-C to this process, which stops them
+        before = signal.signal(
+            signal.SIGINT, signal.SIG_IGN
+        )  # workers leave Ctrl-C to this process, which stops them
         try:
             local = distributed.LocalCluster(**options)
         finally:
@@ -44,15 +51,23 @@ def cluster(scheduler: str) -> Iterator[Any]:
     try:
         client = distributed.Client(scheduler, timeout=PATIENCE)
     except (OSError, ValueError, TimeoutError) as error:
-        raise InputError(f"--scheduler takes an address or {PROCESSES}: nothing answers at {scheduler}") from error
+        raise InputError(
+            f"--scheduler takes an address or {PROCESSES}: nothing answers at {scheduler}"
+        ) from error
     with client:
         yield client
 
 
-def spread(client: Any, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], title: str) -> Iterator[Any]:
-    """The number of every task and what ``function(*task)`` returns, as they come; a text where workers died."""
+def spread(
+    client: Any, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], title: str
+) -> Iterator[Any]:
+    """The number of every task and what ``function(*task)`` returns, as they come; a text where
+    workers died.
+    """
     distributed = extra("distributed")
-    futures = {client.submit(function, *task, pure=False): number for number, task in enumerate(tasks)}
+    futures = {
+        client.submit(function, *task, pure=False): number for number, task in enumerate(tasks)
+    }
     with Progress(title, len(tasks)) as bar:
         for future in distributed.as_completed(list(futures)):
             try:
@@ -64,21 +79,28 @@ def spread(client: Any, function: Callable[..., Any], tasks: Sequence[tuple[Any,
             yield futures[future], result
 
 
-def spread_files(function: Callable[..., None], options: dict[str, Any], session: Session, scheduler: str) -> None:
+def spread_files(
+    function: Callable[..., None], options: dict[str, Any], session: Session, scheduler: str
+) -> None:
     """``decompose``, ``encode`` or ``cache`` of every file as a task of its own."""
     name, given, root = function.__name__, options.pop("shapes"), session.out
     if name == "cache":  # which knows itself what is missing
         from ..readers.shapes import MESHES, find_shapes
 
-        targets: dict[Path, Path | None] = dict.fromkeys(find_shapes(given, MESHES, below=True), root)
+        targets: dict[Path, Path | None] = dict.fromkeys(
+            find_shapes(given, MESHES, below=True), root
+        )
         left, options["jobs"] = [*targets], 1
     else:
         root, ending = session.folder(f"{name}d"), "" if name == "decompose" else ENDING
-        passing = ("force", "report", "compare")  # options that do not change a basis
-        own = {key: value for key, value in options.items() if key not in passing}
-        session.same_settings(root, own, options["force"])
-        targets = {file: root / f"{place}{ending}" for file, place in places(given, session.out).items()}
-        left = [file for file, place in targets.items() if options["force"] or not finished(place or root, file)]
+        force = options.get("force", False)
+        session.same_settings(root, force)
+        targets = {
+            file: root / f"{place}{ending}" for file, place in places(given, session.out).items()
+        }
+        left = [
+            file for file, place in targets.items() if force or not finished(place or root, file)
+        ]
         options["force"] = True  # a task that is repeated finds what the lost worker has written
     settings = options | {"session": replace(session, quiet=True, written=[])}
     failed: dict[Path, str] = {}
@@ -92,7 +114,9 @@ def spread_files(function: Callable[..., None], options: dict[str, Any], session
     session.finish_all(f"{name}d", len(targets), len(targets) - len(left), failed)
 
 
-def _on_worker(function: Callable[..., None], file: Path, out: Path | None, settings: dict[str, Any]) -> Any:
+def _on_worker(
+    function: Callable[..., None], file: Path, out: Path | None, settings: dict[str, Any]
+) -> Any:
     """What was written, or why not."""
     session = replace(settings["session"], out=out, started=time.monotonic(), written=[])
     try:

@@ -1,24 +1,25 @@
-"""What every command is given: where to compute, where to write, how much to say, and the closing summary."""
+"""What every command is given: where to compute, where to write, how much to say, and the closing
+summary.
+"""
 
 from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
 
 from ..errors import InputError, missing_extra
 from ..host import progress
 from ..host.files import reading, writable_folder, write_json
 
 if TYPE_CHECKING:
-    from ..host.tables import Report
     from ..viz.index import Index
 
-KINDS = {".csv": "for a spreadsheet", ".json": "for a program", ".md": "for a reader", ".html": "open in any browser"}
 SETTINGS = "settings.json"  # of a folder of results
 LISTED = 12  # files named in the closing summary
 
@@ -28,23 +29,33 @@ def explanation(error: Exception) -> str | None:
     if isinstance(error, InputError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+        return (
+            f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+        )
     return (missing_extra(error) or None) if isinstance(error, ModuleNotFoundError) else None
 
 
+def _option(*names: str, help: str) -> Parameter:
+    return Parameter(name=names or None, help=help, negative="")
+
+
+@Parameter(name="*", group="Shared options")
 @dataclass
 class Session:
-    """The shared options, resolved, and the list of files written so far."""
+    """The options that every command has, and the list of files written so far."""
 
-    device_name: str = "auto"
-    seed: int = 0
-    out: Path | None = None
-    verbose: bool = False
-    quiet: bool = False
-    debug: bool = False
-    started: float = field(default_factory=time.monotonic)
-    written: list[tuple[Path, str]] = field(default_factory=list)
-    ended: float | None = None
+    device_name: Annotated[str, _option("--device", help="auto, cpu, cuda, cuda:1, ...")] = "auto"
+    seed: Annotated[int, _option(help="every random choice follows from it")] = 0
+    out: Annotated[Path | None, _option("--out", "-o", help="output folder, made if need be")] = (
+        None
+    )
+    verbose: Annotated[bool, _option("--verbose", "-v", help="say more while working")] = False
+    quiet: Annotated[bool, _option("--quiet", "-q", help="say nothing but errors")] = False
+    debug: Annotated[bool, _option(help="on an error show the whole traceback")] = False
+    started: Annotated[float, Parameter(parse=False)] = field(default_factory=time.monotonic)
+    written: Annotated[list[tuple[Path, str]], Parameter(parse=False)] = field(default_factory=list)
+    ended: Annotated[float | None, Parameter(parse=False)] = None
+    asked: Annotated[dict[str, Any], Parameter(parse=False)] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
@@ -57,7 +68,9 @@ class Session:
         return self.seconds
 
     def stopped(self) -> float:
-        """The seconds of the whole command, to be saved; what is printed at the end is the same number."""
+        """The seconds of the whole command, to be saved; what is printed at the end is the same
+        number.
+        """
         self.ended = time.monotonic()
         return round(self.seconds, 3)
 
@@ -78,16 +91,22 @@ class Session:
             raise InputError(f"--device {self.device_name} cannot{reason}") from error
 
     def folder(self, default: str) -> Path:
-        """The output folder, made now: a folder that cannot be written should fail before the work, not after."""
+        """The output folder, made now: a folder that cannot be written should fail before the work,
+        not after.
+        """
         return writable_folder(self.out if self.out is not None else Path("out") / default)
 
     def resumes(self, folder: Path, resume: str = "auto") -> None:
-        """Say from which step each training in ``folder`` goes on that an earlier run has left there."""
+        """Say from which step each training in ``folder`` goes on that an earlier run has left
+        there.
+        """
         import torch
 
         for last in sorted(folder.rglob("last.ckpt")) if resume == "auto" else []:
             with reading(last, "a checkpoint"):
-                step = torch.load(last, map_location="cpu", weights_only=True, mmap=True)["global_step"]
+                step = torch.load(last, map_location="cpu", weights_only=True, mmap=True)[
+                    "global_step"
+                ]
             self.say(f"going on from step {step} in {last}")
 
     def skipped(self, failed: Mapping[Any, str]) -> None:
@@ -95,9 +114,11 @@ class Session:
         for name, reason in failed.items():
             self.say(f"skipped {name}: {reason}")
 
-    def same_settings(self, folder: Path, options: Mapping[str, Any], force: bool) -> None:
-        """An error where an earlier run has filled ``folder`` with other settings; else they are written there."""
-        now = {name: str(value) for name, value in {**options, "seed": self.seed}.items() if value is not None}
+    def same_settings(self, folder: Path, force: bool) -> None:
+        """An error where an earlier run has filled ``folder`` with other settings; else they are
+        written there.
+        """
+        now = {name: str(value) for name, value in {**self.asked, "seed": self.seed}.items()}
         known = None
         if (path := folder / SETTINGS).is_file() and not force:
             with reading(path):
@@ -122,17 +143,8 @@ class Session:
         there = f", {kept} already there (--force does them anew)," if kept else ""
         self.finish(f"{done} {files - kept - len(failed)} of {files} shapes{there}")
         if failed:
-            raise InputError(f"{len(failed)} of {files} shapes were not {done}; first: {next(iter(failed.values()))}")
-
-    def tell(self, result: Report) -> None:
-        """The tables of a report, what was skipped, and its files for the closing summary, pictures by folder."""
-        self.say(result.markdown())
-        self.skipped(result.failed)
-        for path in result.written:
-            if path.suffix != ".png":
-                self.wrote(path, KINDS.get(path.suffix, ""))
-        for folder, count in Counter(path.parent for path in result.written if path.suffix == ".png").items():
-            self.wrote(folder, f"{count} picture{'s' if count > 1 else ''}")
+            first = next(iter(failed.values()))
+            raise InputError(f"{len(failed)} of {files} shapes were not {done}; first: {first}")
 
     def refuse_existing(self, path: Path, force: bool, other: str = "another --out") -> None:
         """An error, before the work, where an earlier run has written there."""
@@ -143,7 +155,9 @@ class Session:
         """Remember a file for the summary."""
         self.written.append((path, what))
 
-    def write_json(self, path: Path, facts: Mapping[str, Any], what: str = "the facts of this run") -> None:
+    def write_json(
+        self, path: Path, facts: Mapping[str, Any], what: str = "the facts of this run"
+    ) -> None:
         """Facts as JSON, whole or not at all."""
         write_json(path, facts)
         self.wrote(path, what)

@@ -1,4 +1,6 @@
-"""Commands on tables of embeddings: ``embed`` one, and ``features`` to make one from a folder of images."""
+"""Commands on tables of embeddings: ``embed`` one, and ``features`` to make one from a folder of
+images.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ if TYPE_CHECKING:
 
 Source = tuple[Path, str | None, str | None]  # a table, the names of its labels and of its array
 TABULAR = (".csv", ".tsv", ".parquet")  # tables whose columns have names
-BLOCK, LEAST_BLOCKS = 1 << 25, 8  # numbers in a block of rows, and how many blocks a small table still makes
+BLOCK, LEAST_BLOCKS = (
+    1 << 25,
+    8,
+)  # numbers in a block of rows, and how many blocks a small table still makes
 
 
 def embed(
@@ -30,7 +35,7 @@ def embed(
     *,
     k: int = 8,
     solver: Literal["direct", "network"] = "direct",
-    coordinates: Literal["auto", "sphere", "diffusion", "vectors", "normalized", "map"] = "auto",
+    coordinates: Literal["auto", "map", "sphere", "vectors"] = "auto",
     labels: str | None = None,
     text: str | None = None,
     columns: str | None = None,
@@ -48,7 +53,8 @@ def embed(
     scheduler: str | None = None,
     session: Session,
 ) -> None:
-    """Embed a table of features: one row per sample, spectral coordinates out, and a map to explore.
+    """Embed a table of features: one row per sample, spectral coordinates out, and a map to
+    explore.
 
     Examples:
       eigenprobe embed features.npz --labels labels
@@ -61,25 +67,33 @@ def embed(
         table: npy, npz, csv, parquet, HDF5, h5ad or mtx: a path, or an address that fsspec reads
         k: how many coordinates
         solver: direct is the closed form, network learns a function for new rows
-        coordinates: two or three are those of the map and more are eigenvectors projected on a sphere, unless another
-            kind is named; vectors are the eigenvectors themselves
-        labels: the column (csv, parquet, h5ad) or array (npz) that holds labels, or a file with one per row (npy,
-            text); used for colours only
-        text: the column or array that is shown on hover and searched in the report, or a file with a line per row
-        columns: the columns that are features, by name or by number from 0, as in a,b,c; all numbers unless given
+        coordinates: those of a map in k dimensions, unless another kind is named; vectors are the
+            eigenvectors, which follow a curve or a surface; sphere projects them on one (so does
+            --no-layout)
+        labels: the column (csv, parquet, h5ad) or array (npz) that holds labels, or a file with one
+            per row (npy, text); used for colours only
+        text: the column or array that is shown on hover and searched in the report, or a file with
+            a line per row
+        columns: the columns that are features, by name or by number from 0, as in a,b,c; all
+            numbers unless given
         drop: columns that are no features
-        missing: drop leaves out rows with missing values; by default the first one is named and nothing is done
-        key: the array of an npz, HDF5 or h5ad file to embed, where it has several: layers/counts, obsm/X_scvi
+        missing: drop leaves out rows with missing values; by default the first one is named and
+            nothing is done
+        key: the array of an npz, HDF5 or h5ad file to embed, where it has several: layers/counts,
+            obsm/X_scvi
         new: a second table, placed in the coordinates fitted on the first
-        metric: auto is cosine from 64 columns on, Euclidean below; or cosine, euclidean, a name that pynndescent knows
+        metric: auto is cosine from 64 columns on, Euclidean below; or cosine, euclidean, a name
+            that pynndescent knows
         neighbors: size of the neighbourhood graph
-        sample: fit this many random rows and place the others among them; without it as many rows are fitted as half of
-            the memory holds, two million at most (a million of 128 columns takes a few minutes)
-        layout: a map to look at, made from the graph and the coordinates (openTSNE); --no-layout saves its time
+        sample: fit this many random rows and place the others among them; without it as many rows
+            are fitted as half of the memory holds, two million at most (a million of 128 columns
+            takes a few minutes)
+        layout: a map to look at, made from the graph; --no-layout saves its time
         map_dimensions: 3 for a map to turn in space
         report: write report.html
         force: overwrite what an earlier run has written
-        scheduler: address of a Dask scheduler, or processes: rows are fitted here, workers place blocks of all rows
+        scheduler: address of a Dask scheduler, or processes: rows are fitted here, workers place
+            blocks of all rows
     """
     from ..estimators import OptimalApproximationEigenmaps
     from ..readers.tables import read_table
@@ -88,34 +102,55 @@ def embed(
     session.refuse_existing(path := folder / "embedding.npz", force)
     options: dict[str, Any] = {"n_neighbors": neighbors, "max_samples": sample}
     options = {name: value for name, value in options.items() if value is not None}
-    if not layout and k in (2, 3) and coordinates == "auto":
+    if not layout and coordinates == "auto":
         coordinates = "sphere"
-    options |= {"solver": solver, "metric": metric, "map_dimensions": map_dimensions, "coordinates": coordinates}
-    estimator = OptimalApproximationEigenmaps(k, random_state=session.seed, device=session.device(), **options)
+    options |= {
+        "solver": solver,
+        "metric": metric,
+        "map_dimensions": map_dimensions,
+        "coordinates": coordinates,
+    }
+    estimator = OptimalApproximationEigenmaps(
+        k, random_state=session.seed, device=session.device(), **options
+    )
     progress.stage(f"reading {table.name}")
     tabular, left_out, chosen = table.suffix.lower() in TABULAR, _words(drop), _words(columns)
     if tabular:  # elsewhere texts and labels are arrays of their own
-        left_out += [name for name in (text, labels) if name is not None and not Path(name).is_file()]
+        left_out += [
+            name for name in (text, labels) if name is not None and not Path(name).is_file()
+        ]
     read: Any = partial(read_table, table, key=key, columns=chosen, drop=left_out)
     words = None if text is None else read(text).labels
     rows = None
     if scheduler is None or labels is not None:
         rows = read(labels)
         kept = _complete(table, rows, missing)
-        rows = rows._replace(features=rows.features[kept], labels=None if rows.labels is None else rows.labels[kept])
+        rows = rows._replace(
+            features=rows.features[kept], labels=None if rows.labels is None else rows.labels[kept]
+        )
         words = None if words is None else words[kept]
     fresh = None
     if new is not None:
-        names = {"columns": [] if rows is None else rows.names} if tabular else {"columns": chosen, "drop": left_out}
+        names = (
+            {"columns": [] if rows is None else rows.names}
+            if tabular
+            else {"columns": chosen, "drop": left_out}
+        )
         beside = read_table(new, key=key, **names)
         fresh = beside.features[_complete(new, beside, missing)]
     if scheduler is not None or rows is None:
         source = (table, labels, key)
-        estimator, arrays = _spread_rows(source, folder / "fitted", layout, estimator, str(scheduler), force)
+        estimator, arrays = _spread_rows(
+            source, folder / "fitted", layout, estimator, str(scheduler), force
+        )
     else:
         progress.stage(f"embedding {rows.features.shape[0]} rows")
         estimator.fit(rows.features)
-        arrays = {"embedding": estimator.embedding_, "eigenvalues": estimator.eigenvalues_, "mass": estimator.mass_}
+        arrays = {
+            "embedding": estimator.embedding_,
+            "eigenvalues": estimator.eigenvalues_,
+            "mass": estimator.mass_,
+        }
         if layout:
             progress.stage(f"laying out {rows.features.shape[0]} rows")
             every = estimator.basis_.n == len(estimator.embedding_)
@@ -133,12 +168,23 @@ def embed(
         from ..viz.scatter import write_scatter
 
         progress.stage("writing the report")
-        drawn: Any = {name: arrays.get(name) for name in ("new", "layout", "new_layout", "eigenvalues")}
-        drawn |= {"labels": None if rows is None else rows.named, "title": table.name, "texts": words}
+        drawn: Any = {
+            name: arrays.get(name) for name in ("new", "layout", "new_layout", "eigenvalues")
+        }
+        drawn |= {
+            "labels": None if rows is None else rows.named,
+            "title": table.name,
+            "texts": words,
+        }
         write_scatter(page := folder / "report.html", arrays["embedding"], **drawn)
         session.wrote(page, "open in any browser")
     count = len(arrays["embedding"])
-    facts = {"rows": count, "coordinates": k, "seconds": session.stopped(), "eigenvalues": arrays["eigenvalues"]}
+    facts = {
+        "rows": count,
+        "coordinates": k,
+        "seconds": session.stopped(),
+        "eigenvalues": arrays["eigenvalues"],
+    }
     session.write_json(folder / "summary.json", facts, "eigenvalues and facts")
     session.finish(f"embedded {table.name}: {count} rows, {k} coordinates, {solver},")
 
@@ -153,7 +199,11 @@ def _complete(path: Path, table: Table, missing: str) -> slice | NDArray[np.int6
     from scipy.sparse import issparse
 
     features = table.features
-    if issparse(features) or features.dtype.kind != "f" or (whole := np.isfinite(features).all(1)).all():
+    if (
+        issparse(features)
+        or features.dtype.kind != "f"
+        or (whole := np.isfinite(features).all(1)).all()
+    ):
         return slice(None)
     bad = int((~whole).sum())
     if missing == "error":
@@ -170,7 +220,9 @@ def _complete(path: Path, table: Table, missing: str) -> slice | NDArray[np.int6
 def _spread_rows(
     source: Source, fitted: Path, layout: bool, estimator: Eigenmaps, scheduler: str, force: bool
 ) -> tuple[Eigenmaps, dict[str, NDArray[Any]]]:
-    """Fit here, place all rows on a cluster; what an earlier run has left in the folder ``fitted`` is not done anew."""
+    """Fit here, place all rows on a cluster; what an earlier run has left in the folder ``fitted``
+    is not done anew.
+    """
     import numpy as np
 
     from ..estimators.sources import rows_to_fit
@@ -184,22 +236,34 @@ def _spread_rows(
     if (fitted / "estimator.json").is_file():
         estimator = estimator.load(fitted)
         if estimator.get_params() != before:
-            raise InputError(f"{fitted} was fitted with other options: choose another --out, or --force")
+            raise InputError(
+                f"{fitted} was fitted with other options: choose another --out, or --force"
+            )
     else:
         count = min(n, rows_to_fit(estimator, rows.shape[1]))
-        chosen = np.random.default_rng(estimator.random_state).choice(n, count, replace=False, shuffle=False)
+        chosen = np.random.default_rng(estimator.random_state).choice(
+            n, count, replace=False, shuffle=False
+        )
         progress.stage(f"embedding {count} of {n} rows (--sample fits fewer)")
         chosen.sort()
         estimator.fit(checked(rows.take(chosen), chosen).float())
         if layout:
             estimator.layout_  # noqa: B018 (made now, and saved with the rest)
         estimator.save(fitted)
-    opened = (source, fitted, (fitted / "estimator.json").stat().st_mtime_ns)  # workers outlive a command
+    opened = (
+        source,
+        fitted,
+        (fitted / "estimator.json").stat().st_mtime_ns,
+    )  # workers outlive a command
     size = max(1, min(BLOCK // rows.shape[1], -(-n // LEAST_BLOCKS)))
-    tasks = [(opened, at, min(at + size, n), fitted / f"rows-{at:012d}.npy") for at in range(0, n, size)]
+    tasks = [
+        (opened, at, min(at + size, n), fitted / f"rows-{at:012d}.npy") for at in range(0, n, size)
+    ]
     missing = [task for task in tasks if not task[-1].is_file()]
     with cluster(scheduler) as client:
-        lost = [result for _, result in spread(client, _place_rows, missing, "placing rows") if result]
+        lost = [
+            result for _, result in spread(client, _place_rows, missing, "placing rows") if result
+        ]
     if lost:
         raise InputError(f"{len(lost)} of {len(tasks)} blocks of rows were not placed: {lost[0]}")
     placed = np.concatenate([np.load(task[-1]) for task in tasks])
@@ -219,7 +283,9 @@ def _opened(source: Source, fitted: Path, stamp: int) -> tuple[Rows, Eigenmaps]:
 
 
 def _place_rows(opened: tuple[Source, Path, int], start: int, stop: int, target: Path) -> str:
-    """On a worker: coordinates of some rows, and their places on a map, as a file; the answer is what went wrong."""
+    """On a worker: coordinates of some rows, and their places on a map, as a file; the answer is
+    what went wrong.
+    """
     import numpy as np
 
     from ..readers.rows import checked
@@ -227,7 +293,9 @@ def _place_rows(opened: tuple[Source, Path, int], start: int, stop: int, target:
     try:
         (table, estimator), numbers = _opened(*opened), np.arange(start, stop)
         rows = checked(table.take(numbers), numbers).float()
-        values = [estimator.transform(rows)] + ([estimator.place(rows)] if "layout_" in vars(estimator) else [])
+        values = [estimator.transform(rows)] + (
+            [estimator.place(rows)] if "layout_" in vars(estimator) else []
+        )
     except InputError as error:
         return str(error)
     with atomic_path(target) as temporary, temporary.open("wb") as file:

@@ -1,4 +1,6 @@
-"""Commands to look at things: ``demo`` on a built-in shape, ``view`` in the browser, ``export`` for other programs."""
+"""Commands to look at things: ``demo`` on a built-in shape, ``view`` in the browser, ``export`` for
+other programs.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,6 @@ from .session import Session
 
 if TYPE_CHECKING:
     from ..basis import Basis
-
-CREATURE = Path(__file__).with_name("creature.ply")  # a small animal of 2600 points
 
 
 def view(
@@ -35,7 +35,8 @@ def view(
 
     Args:
         source: a saved basis, or a shape to decompose first
-        compare: shown beside it: another basis or shape, or direct, network, pretrained, oracle for the same points
+        compare: shown beside it: another basis or shape, or direct, network, pretrained, oracle for
+            the same points
         k: how many vectors, for a shape
         host: address to listen on; by default only this machine can connect
         port: port to listen on; a taken one moves on to the next
@@ -54,9 +55,16 @@ def view(
 
 
 def export(
-    basis: Path, target: Path, *, k: int | None = None, colour: int | None = None, force: bool = False, session: Session
+    basis: Path,
+    target: Path,
+    *,
+    k: int | None = None,
+    colour: int | None = None,
+    force: bool = False,
+    session: Session,
 ) -> None:
-    """Write a saved basis for other programs: eigenfunctions as scalars on the shape, or plain arrays.
+    """Write a saved basis for other programs: eigenfunctions as scalars on the shape, or plain
+    arrays.
 
     Examples:
       eigenprobe export bunny/basis.safetensors bunny.vtk -k 10
@@ -66,8 +74,8 @@ def export(
 
     Args:
         basis: basis.safetensors, as decompose and encode write it
-        target: a .ply, .vtk or .vtu file (points, faces, scalars), .csv (a line per point), or .npz or .mat (arrays;
-            counted from 1 in Matlab)
+        target: a .ply, .vtk or .vtu file (points, faces, scalars), .csv (a line per point), or .npz
+            or .mat (arrays; counted from 1 in Matlab)
         k: only the first so many vectors
         colour: colours of this vector, counted from 1, in a .ply file
         force: overwrite the target
@@ -91,13 +99,16 @@ def _write_coloured(target: Path, basis: Basis, colour: int) -> None:
     from ..viz.colours import diverging
 
     if target.suffix.lower() != ".ply" or not 1 <= colour <= basis.k:
-        raise InputError(f"--colour takes a vector from 1 to {basis.k} and a target ending in .ply, got {colour}")
+        raise InputError(
+            f"--colour takes a vector from 1 to {basis.k} and a target ending in .ply, got {colour}"
+        )
     values = basis.numpy().vectors[:, colour - 1]
     write_functions(target, basis, (255 * diverging(values)).round())
 
 
 def demo(*, k: int = 30, session: Session) -> None:
-    """Decompose a built-in shape in closed form and by the pretrained model; leave a picture and a report behind.
+    """Decompose a built-in shape in closed form and by the pretrained model; leave a picture and a
+    report behind.
 
     Examples:
       eigenprobe demo
@@ -106,16 +117,17 @@ def demo(*, k: int = 30, session: Session) -> None:
     Args:
         k: how many basis vectors
     """
+    from ..datasets import creature
     from ..decomposition import decompose
     from ..evaluation import compare
     from ..pretrained.model import SpectralModel
-    from ..readers.shapes import load, save
+    from ..readers.shapes import save
     from ..viz import figures
     from ..viz.page import open_browser
 
     began, folder = session.seconds, session.folder("demo")
     progress.stage("decomposing a built-in animal")
-    save(mesh := load(CREATURE), shape := folder / "creature.obj")
+    save(mesh := creature(), shape := folder / "creature.obj")
     points, faces = mesh.vertices, mesh.faces
     session.wrote(shape, "the shape: try 'eigenprobe decompose' on it")
 
@@ -131,14 +143,20 @@ def demo(*, k: int = 30, session: Session) -> None:
     session.wrote(picture, "the first eigenfunctions")
     picture = folder / "pretrained.png"
     pair, names = (predicted.vectors, basis.vectors), ("pretrained", "closed form")
-    figures.against_oracle(points, *pair, alignment.cosines, faces=faces, names=names, path=picture, size=320)
+    figures.against_oracle(
+        points, *pair, alignment.cosines, faces=faces, names=names, path=picture, size=320
+    )
     session.wrote(picture, "one forward pass above the closed form")
 
     report, agreement = folder / "report.html", alignment.cosine(min(10, k))
-    basis.report(report, title="creature", facts={**basis.info, "pretrained, |cosine| up to 10": agreement})
+    basis.report(
+        report, title="creature", facts={**basis.info, "pretrained, |cosine| up to 10": agreement}
+    )
     session.wrote(report, "open in any browser")
     first = ", ".join(f"{value:.2f}" for value in basis.eigenvalues[:6])
-    session.say(f"eigenvalues {first}, ...; the pretrained model agrees to |cosine| {agreement:.3f} up to k=10")
-    session.finish(f"decomposed a built-in animal: {basis.n} points, {basis.k} vectors, {began:.1f} s of start-up,")
+    agrees = f"the pretrained model agrees to |cosine| {agreement:.3f} up to k=10"
+    session.say(f"eigenvalues {first}, ...; {agrees}")
+    size = f"{basis.n} points, {basis.k} vectors, {began:.1f} s of start-up"
+    session.finish(f"decomposed a built-in animal: {size},")
     session.say(f"now open {report.resolve().as_uri()} in a browser")
     open_browser(report.resolve().as_uri())

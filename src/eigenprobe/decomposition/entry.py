@@ -1,13 +1,15 @@
 """One function: a cloud in, a `Basis` out, by whichever of the three methods.
 
-    direct       the closed-form optimum: leading eigenvectors of the smoother (the PCA of its probes)
-    network      a network trained on this cloud alone
+    direct       the closed-form optimum: leading eigenvectors of the smoother (the PCA of its
+    probes) network      a network trained on this cloud alone
     pretrained   one forward pass of a model trained on many shapes, then a Ritz rotation
 
-Several clouds give a list of bases in the order of the clouds; on a device small ones are solved as stacks (`stack`).
+Several clouds give a list of bases in the order of the clouds; on a device small ones are solved as
+stacks (`stack`).
 
-Points are centred and scaled before anything else, and eigenvalues scaled back, so units and offsets cost no digits.
-Coinciding points are merged: each copy gets the value and an equal share of the mass of the one point they are.
+Points are centred and scaled before anything else, and eigenvalues scaled back, so units and
+offsets cost no digits. Coinciding points are merged: each copy gets the value and an equal share of
+the mass of the one point they are.
 """
 
 from __future__ import annotations
@@ -17,48 +19,112 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, overload
+from os import PathLike
+from typing import Any, Literal, TypedDict, Unpack, overload
 
-import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud import Array, Origin, call_by_cloud, check_points, listed_clouds, points_and_faces, values_by_cloud
-from ..eigen import Eigenpairs, Rotation, Span, basis_of, rotate, solve, solve_shifted, with_derivatives
+from ..cloud import (
+    Array,
+    Origin,
+    call_by_cloud,
+    check_points,
+    listed_clouds,
+    opened,
+    points_and_faces,
+    values_by_cloud,
+)
+from ..eigen import (
+    Eigenpairs,
+    RitzPairs,
+    Span,
+    basis_of,
+    rotate,
+    solve,
+    solve_shifted,
+    with_derivatives,
+)
 from ..eigen.filtered import UNRESOLVED
-from ..errors import InputError, held_warnings, warn
+from ..errors import InputError, heard_warnings, held_warnings, warn
 from ..extensions import KernelExtension
-from ..graph import Arranged, Placed
+from ..graph import Placed
 from ..host.files import Facts
 from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..probes.estimates import Eigenvalues, best_basis, with_eigenvalues
 from ..probes.families import best_of_family
-from ..sampling import Resolution
-from ..sampling.farthest import farthest_points
 from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.alteration import numbers
 from ..smoothers.prepared import OperatorSource
 from .indicators import has_small_gaps, unresolved_gap, warn_of_errors, warn_of_tolerance
 from .lift import lift
-from .settings import Method, OperatorSettings, Parts, Request, Space
+from .settings import Method, OperatorSettings, Parts, Request, Resolution, Space, prepare
 from .stack import solve_stacks
 
 GAP = 1e-6  # a first guess of gaps that are small
-SEEN = 12  # points and neighbours that tell how a cloud was sampled
-KEPT = 1_000_000  # points up to which a basis holds on to its graph and smoother (1 kB a point); beyond: built again
+# points up to which a basis holds on to its graph and smoother (1 kB a point); beyond: built again
+KEPT = 1_000_000
+
+
+class Options(TypedDict, total=False):
+    """The options of method ``"direct"``, as `decompose` documents them."""
+
+    smoother: Kind | Smoother
+    metric: Space
+    neighbours: Neighbours | None
+    bandwidth: float | None
+    dimension: float | None
+    seed: int
+    device: str | torch.device | None
+    tol: float
+    potential: Array | Sequence[Array] | None
+    boundary: str | Array | Sequence[str | Array] | None
+    anisotropy: float | Array | Sequence[float | Array] | None
+    measure: float | Array | Sequence[float | Array] | None
+    probes: Array | str | Callable[[Any], Array] | Sequence[Array | str] | None
+    eigenvalues: Eigenvalues
+    resolution: Resolution
+    parts: Parts | None
+
+
+Direct = Literal["direct"]
 
 
 @overload
 def decompose(
-    points: np.ndarray | Tensor, k: int = 50, method: Method = "direct", **options: Any
-) -> Basis: ...  # a batch (b, n, d) gives a list, which no annotation of an array can tell
+    points: NDArray[Any] | str | PathLike[str],
+    k: int = 50,
+    method: Direct = "direct",
+    **options: Unpack[Options],
+) -> Basis[NDArray[Any]]: ...  # a batch (b, n, d) gives a list, which no annotation can tell
 
 
 @overload
-def decompose(points: Sequence[Array], k: int = 50, method: Method = "direct", **options: Any) -> list[Basis]: ...
+def decompose(  # type: ignore[overload-overlap]
+    points: Tensor, k: int = 50, method: Direct = "direct", **options: Unpack[Options]
+) -> Basis[Tensor]: ...
+
+
+@overload
+def decompose(  # type: ignore[overload-overlap]
+    points: Sequence[Any], k: int = 50, method: Direct = "direct", **options: Unpack[Options]
+) -> list[Basis]: ...
+
+
+@overload
+def decompose(  # a mesh, or another library's object that carries points
+    points: object, k: int = 50, method: Direct = "direct", **options: Unpack[Options]
+) -> Basis[NDArray[Any]]: ...
+
+
+@overload
+def decompose(
+    points: Any, k: int = 50, *, method: Literal["network", "pretrained"], **options: Any
+) -> Any: ...
 
 
 @validated
@@ -90,77 +156,94 @@ def decompose(
     Parameters
     ----------
     points
-        ``(n, d)`` numpy array or torch tensor. What comes back is of the same kind, precision and device; where a
-        tensor requires gradients, eigenvalues, vectors and mass have them (docs/operators.md). Also a path,
-        a pair ``(V, F)`` or an object of trimesh, Open3D, PyVista or PyTorch Geometric: its faces are not used, and
-        kept for pictures. A list of such, of any sizes, a generator, or a batch ``(b, n, d)`` gives bases in the same
-        order; the settings are shared.
-        A list given as ``potential``, ``boundary``, ``anisotropy``, ``measure`` or ``probes`` then has one entry per
-        cloud.
+        ``(n, d)`` numpy array or torch tensor. What comes back is of the same kind, precision and
+        device; where a tensor requires gradients, eigenvalues, vectors and mass have them
+        (docs/operators.md). Also a path, a pair ``(V, F)`` or an object of trimesh, Open3D, PyVista
+        or PyTorch Geometric: its faces are not used, and kept for pictures. A list of such, of any
+        sizes, a generator, or a batch ``(b, n, d)`` gives bases in the same order; the settings are
+        shared. A list given as ``potential``, ``boundary``, ``anisotropy``, ``measure`` or
+        ``probes`` then has one entry per cloud.
     k
         How many basis vectors, the constant one included.
     method
-        ``"direct"`` (closed form), ``"network"`` (trained on this cloud) or ``"pretrained"`` (feed-forward).
+        ``"direct"`` (closed form), ``"network"`` (trained on this cloud) or ``"pretrained"``
+        (feed-forward).
     smoother
-        ``"adaptive"`` (default, measures area whatever the sampling), ``"symmetric"``, ``"row"`` (the paper's), or a
-        `Smoother` of these very points.
+        ``"adaptive"`` (default, measures area whatever the sampling), ``"symmetric"``, ``"row"``
+        (the paper's), or a `Smoother` of these very points.
     neighbours
-        Which neighbours are real. ``"learned"`` (default on surfaces in three dimensions): the shipped network cuts
-        edges that are short-cuts through thin parts and between touching ones; ``"plain"``: all of the nearest;
-        a number: that many, uncut.
+        Which neighbours are real. ``"learned"`` (default on surfaces in three dimensions): the
+        shipped network cuts edges that are short-cuts through thin parts and between touching ones;
+        ``"plain"``: all of the nearest; a number: that many, uncut.
     metric, bandwidth, dimension
-        Of the graph and the smoother; all are chosen from the data by default. ``metric="scale-invariant"``: that of
-        the surface times its Gaussian curvature, in which eigenvalues do not depend on the size of any part. Direct
-        only.
+        Of the graph and the smoother; all are chosen from the data by default.
+        ``metric="scale-invariant"``: that of the surface times its Gaussian curvature, in which
+        eigenvalues do not depend on the size of any part. Direct only.
     seed, device
         Of random starts; where to compute (default: where the points are).
     tol
         Residual ``|A q - mu q|`` that ``direct`` guarantees.
     potential
-        ``v (n,)`` in ``length^-2``: the spectrum of ``L + diag(v)`` (Schroedinger, Hamiltonian). The first vector is
-        the ground state instead of the constant, and eigenvalues are at least ``min v``. Direct only.
+        ``v (n,)`` in ``length^-2``: the spectrum of ``L + diag(v)`` (Schroedinger, Hamiltonian).
+        The first vector is the ground state instead of the constant, and eigenvalues are at least
+        ``min v``. Direct only.
     boundary
-        ``"dirichlet"``: functions that vanish at the boundary of the cloud, that is at its outermost points, which
-        form loops on a surface; or where a bool mask ``(n,)`` says. ``info["boundary"]`` lists the rows. Without it the
-        boundary is free (Neumann). Direct only.
+        ``"dirichlet"``: functions that vanish at the boundary of the cloud, that is at its
+        outermost points, which form loops on a surface; or where a bool mask ``(n,)`` says.
+        ``info["boundary"]`` lists the rows. Without it the boundary is free (Neumann). Direct only.
     anisotropy
-        A field ``(n, d)``: lengths along it count ``1 + |field|`` times, so heat moves more slowly that way; or a
-        number, the strength along the direction of strongest curvature of a surface. Direct only.
+        A field ``(n, d)``: lengths along it count ``1 + |field|`` times, so heat moves more slowly
+        that way; or a number, the strength along the direction of strongest curvature of a surface.
+        Direct only.
     measure
-        Weights ``(n,)`` above 0: ``div(w grad f) / w``, and a mass that is weighted by them. Or a number, alpha of
-        diffusion maps: 1 measures area (the default), 1/2 the density of the samples, 0 its square. Direct only.
+        Weights ``(n,)`` above 0: ``div(w grad f) / w``, and a mass that is weighted by them. Or a
+        number, alpha of diffusion maps: 1 measures area (the default), 1/2 the density of the
+        samples, 0 its square. Direct only.
     probes
-        Functions ``f (n, m)``, or what makes them from the points (a function, `Probes`): the basis that best
-        reconstructs them in the norm of the mass, by descending energy (``info["explained"]``), instead of the
-        smoothest one. Needs at least ``k`` independent ones. Or a family by name, ``"heat"``, ``"resolvent"``,
-        ``"polynomial"``, ``"wavelet"``, ``"hadamard"``, ``"features"`` (`probes.families`): the same through its exact
-        covariance. Eigenvalues are Rayleigh quotients and need not ascend. Direct only.
+        Functions ``f (n, m)``, or what makes them from the points (a function, `Probes`): the basis
+        that best reconstructs them in the norm of the mass, by descending energy
+        (``info["explained"]``), instead of the smoothest one. Needs at least ``k`` independent
+        ones. Or a family by name, ``"heat"``, ``"resolvent"``, ``"polynomial"``, ``"wavelet"``,
+        ``"hadamard"``, ``"features"`` (`probes.families`): the same through its exact covariance.
+        Eigenvalues are Rayleigh quotients and need not ascend. Direct only.
     eigenvalues
-        How they are estimated: ``"rayleigh"`` quotients of the smoother; or the paper's ``"mean"`` and ``"worst"``, one
-        over the mean or the largest error with which the vectors before reconstruct probes, the first one 0 and the
-        sum that of the Rayleigh quotients. Direct only.
+        How they are estimated: ``"rayleigh"`` quotients of the smoother; or the paper's ``"mean"``
+        and ``"worst"``, one over the mean or the largest error with which the vectors before
+        reconstruct probes, the first one 0 and the sum that of the Rayleigh quotients. Direct only.
     resolution
-        How many points the operator is made on. ``"auto"`` looks at the sampling: a clean even cloud is taken as it
-        is; scan lines, noise, copies and outliers (strays) lead to a working sample, an even set of averaged points at
-        a scale where the cloud is a surface, from which vectors and mass are lifted to all points
-        (``info["quality"]``, ``info["resolution"]``; strays are listed in ``info["strays"]``, have values and no
-        mass). A number asks for about so many points; ``"all"`` takes every point as it is. Direct only.
+        How many points the operator is made on. ``"auto"`` looks at the sampling
+        (``info["quality"]``): outliers are left out (``info["strays"]`` lists them, they have
+        values and no mass), and the other points are taken as they are wherever they are a surface
+        with their nearest. Scan lines far apart, noise above the spacing and copies lead to a
+        working sample, an even set of averaged points (``info["resolution"]``), from which vectors
+        and mass are lifted to all points. A number asks for about so many points; ``"all"`` takes
+        every point as it is. Direct only.
     parts
-        ``"largest"``: the basis of the largest connected part alone; ``"all"``: of all parts. By default parts of less
-        than a twentieth of the largest are left out where they hold at most a tenth of the points; what was left out
-        is in ``info["left_out"]``, has values and no mass.
+        ``"largest"``: the basis of the largest connected part alone; ``"all"``: of all parts. By
+        default parts of less than a twentieth of the largest are left out where they hold at most a
+        tenth of the points; what was left out is in ``info["left_out"]``, has values and no mass.
     options
         Passed on to the network fit or to the pretrained model's ``encode``.
 
     Examples
     --------
+    >>> import numpy as np
     >>> angle = np.arange(200) * np.pi / 100
     >>> basis = decompose(np.stack([np.cos(angle), np.sin(angle)], 1), k=5)
     >>> basis.eigenvalues.round(2).tolist()
     [0.0, 1.0, 1.0, 4.0, 4.0]
     """
     operator = partial(OperatorSettings, smoother, metric, neighbours, bandwidth, dimension)
-    request = partial(Request, k, method, seed=seed, device=device, tol=tol, eigenvalues=eigenvalues, options=options)
+    request = partial(
+        Request,
+        k,
+        method,
+        seed=seed,
+        device=device,
+        tol=tol,
+        eigenvalues=eigenvalues,
+        options=options,
+    )
     operator = partial(operator, resolution=resolution, parts=parts)
     per_point: dict[str, Any] = {"potential": potential, "boundary": boundary}
     per_point |= {"anisotropy": anisotropy, "measure": measure}
@@ -183,14 +266,25 @@ def _decompose_cloud(points: object, request: Request) -> Basis:
     """The basis of one cloud, in the kind of array that its points came in."""
     if not request.tol >= 0:
         raise InputError(f"tol must be a number of at least 0, got {request.tol}")
-    points, faces = points_and_faces(points)
+    with heard_warnings() as told:
+        basis, rows = _basis_of(points, request)
+    info = basis.info | {"warnings": told} | ({} if rows is None else {"rows": rows.tolist()})
+    return replace(basis, info=info, rows=rows)
+
+
+def _basis_of(source: object, request: Request) -> tuple[Basis, Any]:
+    """The basis, and the rows of a file that its points are, where some were left out."""
+    shape = opened(source)
+    points, faces = points_and_faces(shape)
     x, origin = check_points(points, request.k, request.device)
     began = time.perf_counter()
     if request.method != "direct" and (asked := [*request.operator.asked, *request.asked]):
-        raise InputError(f"{asked[0]} is known to method 'direct' only, got method {request.method!r}")
+        raise InputError(
+            f"{asked[0]} is known to method 'direct' only, got method {request.method!r}"
+        )
     basis = METHODS[request.method](x, origin, request)
     info = basis.info | {"method": request.method, "seconds": round(time.perf_counter() - began, 4)}
-    return replace(basis, info=info, faces=faces).as_given(origin)
+    return replace(basis, info=info, faces=faces).as_given(origin), getattr(shape, "rows", None)
 
 
 def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
@@ -201,19 +295,33 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
         wanted = request.operator.traced(origin, request.asked)
         if request.asked and wanted.resolution == "auto":
             wanted = replace(wanted, resolution="all", parts="all")
-        prepared = wanted.build(x, request.k)
+        prepared = prepare(x, wanted, request.k)
         cloud, smoother = prepared.cloud, prepared.smoother
-        info: Facts = {"components": smoother.warn_of_parts() if wanted.fixes_constant else smoother.components[0]}
+        info: Facts = {
+            "components": smoother.warn_of_parts()
+            if wanted.fixes_constant
+            else smoother.components[0]
+        }
         info |= dict.fromkeys(wanted.asked, True)
         if smoother.fixed is not None:
             held = smoother.fixed if cloud.rows is None else smoother.fixed[cloud.rows]
             info["boundary"] = held.nonzero()[:, 0].tolist()
-        if prepared.sample is None and isinstance(cloud, Arranged) and cloud.graph.metric == "euclidean":
-            info |= _quality(cloud)
+        if prepared.inspection is not None:
+            strays = 0 if prepared.sample is None else int(prepared.sample.outliers.sum())
+            own = {
+                "cleaned": cloud.noisy,
+                "strays": strays,
+                "stray_share": round(strays / len(x), 5),
+            }
+            info["quality"] = prepared.inspection.facts() | own
         rotation, found, following = _rotation(smoother, cloud, request, wanted.moving)
-        if wanted.smoother == "adaptive" and not wanted.asked and not request.asked and info["components"] == 1:
-            half = partial(_half, x, wanted, request, cloud.frame.scale)
-            warn_of_errors(prepared, rotation, wanted.dimension is not None, half)
+        if (
+            wanted.smoother == "adaptive"
+            and not wanted.asked
+            and not request.asked
+            and info["components"] == 1
+        ):
+            warn_of_errors(prepared, rotation, wanted.dimension is not None)
         function = KernelExtension(cloud.points, rotation.vectors, wanted.search_metric)
         basis = basis_of(rotation, smoother, cloud, info=info | found, extension=lambda _: function)
         if wanted.differentiable(smoother):
@@ -223,44 +331,33 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
     return basis if prepared.sample is None else lift(basis, function, prepared.sample)
 
 
-@torch.no_grad()
-def _half(x: Tensor, wanted: OperatorSettings, request: Request, scale: float, count: int) -> Tensor:
-    """Eigenvalues of half of a cloud's points, spread evenly, in the frame of all; as many as it has, if fewer."""
-    rows = farthest_points(x, len(x) // 2).sort().values
-    count = min(count, len(rows) - 1)
-    wanted = replace(wanted, moving=False, resolution="all", parts="all")
-    with held_warnings():  # of the whole cloud they are said
-        prepared = wanted.build(x[rows], count)
-        rotation, _, _ = _rotation(prepared.smoother, prepared.cloud, replace(request, k=count), False)
-    return rotation.eigenvalues * (scale / prepared.cloud.frame.scale) ** 2
-
-
-def _quality(cloud: Arranged) -> Facts:
-    """How a surface, curve or solid was sampled whose points are taken as they are."""
-    graph = cloud.graph.without_loops()
-    if graph.points.shape[1] not in (2, 3) or graph.k < SEEN or graph.n < SEEN:
-        return {}
-    return {"quality": graph.seen.facts(cloud.frame.scale)}
-
-
 def _network(x: Tensor, origin: Origin, request: Request) -> Basis:
     """A network trained on this cloud alone."""
     from ..training.fit import fit_network
 
     with limited_threads(x.device):
-        return fit_network(x, request.k, seed=request.seed, **request.graph_settings, **request.options)
+        return fit_network(
+            x, request.k, seed=request.seed, **request.graph_settings, **request.options
+        )
 
 
 def _pretrained(x: Tensor, origin: Origin, request: Request) -> Basis:
-    """One forward pass of a model. It has its graph and smoother built in: settings of others are errors."""
+    """One forward pass of a model. It has its graph and smoother built in: settings of others are
+    errors.
+    """
     from ..pretrained.model import SpectralModel
 
     usual = {"metric": "euclidean", "smoother": "adaptive", "seed": 0, "tol": 1e-6}
     for name, value in {**request.graph_settings, "seed": request.seed, "tol": request.tol}.items():
         if value != usual.get(name):
-            raise InputError(f"method 'pretrained' does not take {name}, got {name}={value!r}: use method='direct'")
+            raise InputError(
+                f"method 'pretrained' does not take {name}, got {name}={value!r}: use "
+                "method='direct'"
+            )
     options = dict(request.options)
-    return SpectralModel.from_pretrained(options.pop("model", "surface")).encode(x, k=request.k, **options)
+    return SpectralModel.from_pretrained(options.pop("model", "surface")).encode(
+        x, k=request.k, **options
+    )
 
 
 METHODS: dict[Method, Callable[[Tensor, Origin, Request], Basis]] = {
@@ -270,10 +367,16 @@ METHODS: dict[Method, Callable[[Tensor, Origin, Request], Basis]] = {
 }
 
 
-def _rotation(smoother: Smoother, cloud: Placed, request: Request, moving: bool) -> tuple[Rotation, Facts, float]:
-    """The closed-form optimum, of the smoother's probes or of given ones, facts about it, and the eigenvalue after the
-    last one, which derivatives ask for (where points are ``moving``)."""
-    generator, probes, k = torch.Generator(smoother.device).manual_seed(request.seed), request.probes, request.k
+def _rotation(
+    smoother: Smoother, cloud: Placed, request: Request, moving: bool
+) -> tuple[RitzPairs, Facts, float]:
+    """The closed-form optimum, of the smoother's probes or of given ones, facts about it, and the
+    eigenvalue after the last one, which derivatives ask for (where points are ``moving``)."""
+    generator, probes, k = (
+        torch.Generator(smoother.device).manual_seed(request.seed),
+        request.probes,
+        request.k,
+    )
     functions: Tensor | str = probes if isinstance(probes, str) else "heat"
     facts: Facts = {}
     following = math.inf
@@ -291,13 +394,19 @@ def _rotation(smoother: Smoother, cloud: Placed, request: Request, moving: bool)
     else:
         raise InputError("probes replace the operator: not together with a potential or a boundary")
     if request.eigenvalues != "rayleigh":
-        rotation = with_eigenvalues(rotation, smoother, request.eigenvalues, functions=functions, generator=generator)
+        rotation = with_eigenvalues(
+            rotation, smoother, request.eigenvalues, functions=functions, generator=generator
+        )
         facts["estimator"] = request.eigenvalues
     return rotation, facts, following
 
 
-def _pairs(smoother: Smoother, request: Request, generator: torch.Generator, count: int) -> Eigenpairs:
-    """Leading eigenpairs; gaps below ``tol``, as a potential or a measure leaves, from a factor or with a warning."""
+def _pairs(
+    smoother: Smoother, request: Request, generator: torch.Generator, count: int
+) -> Eigenpairs:
+    """Leading eigenpairs; gaps below ``tol``, as a potential or a measure leaves, from a factor or
+    with a warning.
+    """
     direct = partial(solve, smoother, count, tol=request.tol, generator=generator)
     if not request.operator.asked:
         return direct()

@@ -1,7 +1,7 @@
 """From the basis of a working sample to one of all points.
 
     v(x_i)     the extension of the sampled vectors, at every given point (n, K)
-    m_i = m_cell(i) share_i                         mass shared in the cell, none for strays
+    m_i = m_cell(i) share_i                         mass shared in the cell, none for outliers
     V <- [1, (V - 1 (m^T V)) G^-1/2],  G = V^T M V  the nearest orthonormal one: V^T M V = I
 
 The vectors of points without mass are values of the same extension.
@@ -16,19 +16,22 @@ from ..basis import Basis
 from ..errors import warn
 from ..extensions import KernelExtension
 from ..host.files import Facts
-from ..sampling import WorkingSample
+from ..sampling.inspection import SAID
+from ..sampling.working import WorkingSample
 from ..search.neighbours import query
 
 BLOCK = 1 << 16  # rows that are moved at once
-MANY = 200_000  # points above which the extension differs from the vectors by what its scale does (1e-4), to save time
+# points above which the extension differs from the vectors by what its scale does (1e-4), to save
+# time
+MANY = 200_000
 
 
 def lift(basis: Basis, extension: KernelExtension, sample: WorkingSample) -> Basis:
-    """The basis of all given points from that of their working sample and its extension; tensors in the caller's
-    units."""
+    """The basis of all given points from that of their working sample and its extension; tensors in
+    the caller's units."""
     mass = basis.mass[sample.rows] * sample.shares.to(basis.mass)
     mass = mass / mass.sum()
-    if sample.one_to_one:  # strays left out, places cleaned
+    if sample.one_to_one:  # outliers left out
         kept = sample.shares > 0
         vectors = basis.vectors[sample.rows]
         extension = KernelExtension(sample.given[kept], vectors[kept], extension.metric)
@@ -44,7 +47,7 @@ def lift(basis: Basis, extension: KernelExtension, sample: WorkingSample) -> Bas
     if cuts is not None and len(cuts):
         cuts = query(sample.given, sample.points, 1)[0][:, 0][cuts]
     facts = _facts(sample)
-    _say(facts, len(sample.given), len(sample.points))
+    _say(facts, sample)
     return replace(
         basis,
         normalized=vectors * mass.sqrt()[:, None],
@@ -58,7 +61,9 @@ def lift(basis: Basis, extension: KernelExtension, sample: WorkingSample) -> Bas
 
 
 def _make_orthonormal(values: Tensor, mass: Tensor) -> Tensor:
-    """Make functions ``(n, K)``, the first one constant, orthonormal with the least change; the matrix of it."""
+    """Make functions ``(n, K)``, the first one constant, orthonormal with the least change; the
+    matrix of it.
+    """
     mean = mass @ values
     gram = torch.zeros((values.shape[1] - 1,) * 2, dtype=values.dtype, device=values.device)
     for part, share in zip(values.split(BLOCK), mass.split(BLOCK), strict=True):
@@ -77,25 +82,24 @@ def _make_orthonormal(values: Tensor, mass: Tensor) -> Tensor:
 
 def _facts(sample: WorkingSample) -> Facts:
     """What is told of a working sample: its size, what was left out, how the cloud was sampled."""
-    lost = (sample.shares == 0) & ~sample.strays
-    facts: Facts = {"resolution": len(sample.points), "quality": sample.facts}
-    for name, rows in (("strays", sample.strays), ("left_out", lost)):
+    lost = (sample.shares == 0) & ~sample.outliers
+    facts: Facts = {"resolution": len(sample.points)}
+    for name, rows in (("strays", sample.outliers), ("left_out", lost)):
         if bool(rows.any()):
             facts[name] = rows.nonzero()[:, 0].tolist()
     return facts
 
 
-def _say(facts: Facts, n: int, m: int) -> None:
-    done = []
-    if "strays" in facts:
-        done.append(f"left out {len(facts['strays'])} strays")
+def _say(facts: Facts, sample: WorkingSample) -> None:
+    done, n, m = [], len(sample.given), len(sample.points)
+    count = len(facts.get("strays", ()))
+    if count > SAID * n:
+        done.append(f"left out {count} outliers")
     if "left_out" in facts:
-        done.append(f"left out {len(facts['left_out'])} points in small parts (parts='all' keeps them)")
-    reasons = {"averaged": "noise", "scan_lines": "scan lines", "merged": "copies"}
-    why = [word for name, word in reasons.items() if facts["quality"].get(name)]
-    if facts["quality"].get("cleaned"):
-        done.append("moved noisy points back onto their surface")
-    if why:
-        done.append(f"worked on {m} averaged points because of {' and '.join(why)} (resolution='all' takes all)")
+        done.append(
+            f"left out {len(facts['left_out'])} points in small parts (parts='all' keeps them)"
+        )
+    if not sample.one_to_one:
+        done.append(f"worked on {m} averaged points (resolution='all' takes all)")
     if done:
         warn(f"of {n} points: {'; '.join(done)}")

@@ -1,8 +1,11 @@
-"""Which operator of a cloud is meant: the settings of graph and smoother, and the way from points to both.
+"""Which operator of a cloud is meant: the settings of graph and smoother, and the way from points
+to both.
 
-    points (N, d) -> frame, memory order, graph (n, k) -> short-cuts cut -> smoother (n, n) -> potential, boundary, ...
+    points (N, d) -> frame, memory order, graph (n, k) -> short-cuts cut -> smoother (n, n) ->
+    potential, boundary, ...
 
-A basis carries these settings, so that its operator can be built again from its points after it was read from a file.
+A basis carries these settings, so that its operator can be built again from its points after it was
+read from a file.
 """
 
 from __future__ import annotations
@@ -16,25 +19,26 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud import Array, Origin, check_points
+from ..cloud import Array, Origin, check_count, check_points
 from ..errors import InputError, warn
 from ..graph import Arranged, Placed, arrange, estimate_dimension
 from ..host.files import Facts
 from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..probes.estimates import Eigenvalues
-from ..sampling import Resolution, WorkingSample, is_even, working_sample
+from ..sampling.inspection import LEAST, NEAREST, Inspection, find_outliers, inspect, removable
+from ..sampling.working import WorkingSample, working_sample
 from ..search.neighbours import Metric
 from ..shortcuts.cuts import Neighbours, without_short_cuts
 from ..smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother
 from ..smoothers.alteration import alter, anisotropic_field, neighbours_along
-from ..smoothers.prepared import Prepared
+from ..smoothers.prepared import Prepared, without_rows
 from ..smoothers.stencil import BALANCE, EXACT, FIRM, Balance
 
 Space = Literal["euclidean", "cosine", "scale-invariant"]
 Method = Literal["direct", "network", "pretrained"]
 Parts = Literal["largest", "all"]
-LARGE = 200_000  # points of which a few hundred are looked at before all are searched
+Resolution = Literal["auto", "all"] | int
 FRAGMENT = 0.05  # of the largest part: smaller ones are left out ...
 FRAGMENTS = 0.1  # ... where they hold no more than this share of all points
 
@@ -42,7 +46,9 @@ FRAGMENTS = 0.1  # ... where they hold no more than this share of all points
 @validated
 @dataclass(frozen=True)
 class OperatorSettings:
-    """Settings of graph and smoother, as `decompose` documents them; ``moving``: derivatives are wanted."""
+    """Settings of graph and smoother, as `decompose` documents them; ``moving``: derivatives are
+    wanted.
+    """
 
     smoother: Kind | Smoother = "adaptive"
     metric: Space = "euclidean"
@@ -60,7 +66,11 @@ class OperatorSettings:
     @property
     def asked(self) -> list[str]:
         """The names of what is not as usual in the operator."""
-        given = [name for name in ("potential", "boundary", "anisotropy", "measure") if getattr(self, name) is not None]
+        given = [
+            name
+            for name in ("potential", "boundary", "anisotropy", "measure")
+            if getattr(self, name) is not None
+        ]
         return given + (["scale_invariant"] if self.metric == "scale-invariant" else [])
 
     @property
@@ -82,13 +92,17 @@ class OperatorSettings:
 
     @property
     def geometry(self) -> OperatorSettings:
-        """The same graph, dimension and kind of weights, without a potential, a boundary or another measure."""
+        """The same graph, dimension and kind of weights, without a potential, a boundary or another
+        measure.
+        """
         smoother = "adaptive" if self.smoother == "row" else self.smoother
         plain = {"potential": None, "boundary": None, "anisotropy": None, "measure": None}
         return replace(self, smoother=smoother, metric="euclidean", **plain)  # type: ignore[arg-type]
 
     def traced(self, origin: Origin, extra: list[str] | None = None) -> OperatorSettings:
-        """The same settings, with derivatives where the points require them and the operator has them."""
+        """The same settings, with derivatives where the points require them and the operator has
+        them.
+        """
         asked = [*self.asked, *(extra or [])]
         wanted = not origin.numpy and torch.is_grad_enabled() and bool(origin.points.requires_grad)
         if wanted and asked:
@@ -96,121 +110,186 @@ class OperatorSettings:
         return replace(self, moving=wanted and not asked)
 
     def differentiable(self, ready: Smoother) -> bool:
-        """Whether derivatives are wanted and the smoother has them, as balanced weights do; a warning if not."""
+        """Whether derivatives are wanted and the smoother has them, as balanced weights do; a
+        warning if not.
+        """
         if not self.moving:
             return False
-        euclidean = ready.graph is not None and ready.graph.metric == "euclidean" and self.bandwidth is None
+        euclidean = (
+            ready.graph is not None and ready.graph.metric == "euclidean" and self.bandwidth is None
+        )
         found = self.smoother == "adaptive" and euclidean and ready.dimension <= BALANCED_DIMENSIONS
         if not found:
             only = "only 'adaptive' weights in up to three dimensions have them"
             warn(f"no derivatives with respect to the points: {only}")
         return found
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the operator is the usual one, which a sample of the points may stand for."""
+        usual = (self.smoother, self.metric, self.bandwidth) == ("adaptive", "euclidean", None)
+        return usual and not self.moving and not self.asked
+
     def prepare(self, points: Array) -> Prepared:
         """The operator of points ``(N, d)`` of any kind of array."""
         x, _ = check_points(points, 1)
         with limited_threads(x.device, len(x)):
-            return self.build(x, 1)
-
-    def build(self, x: Tensor, k: int) -> Prepared:
-        """The cloud ``x (N, d)`` float64, made ready for ``k`` vectors and without short-cuts, and its smoother."""
-        kind = self.smoother
-        if isinstance(kind, Smoother):
-            if kind.n != len(x):
-                raise InputError(f"expected a smoother of these {len(x)} points, got one of {kind.n}")
-            if self.anisotropy is not None:
-                raise InputError("anisotropy changes the weights of a smoother: not together with a given one")
-            return self._altered(Prepared(Placed.plain(x), kind), k)
-        usual = NEIGHBOURS[kind]
-        usual = usual if self.anisotropy is None else neighbours_along(self.anisotropy, usual)
-        count = self.neighbours if isinstance(self.neighbours, int) else usual
-        arranged = partial(arrange, neighbours=count, k=k, metric=self.search_metric)
-        early = self._sampled and self.resolution == "auto" and len(x) > LARGE and x.device.type == "cpu"
-        sample = working_sample(x, dimension=self.dimension) if early else None
-        cloud = arranged(x if sample is None else sample.points)
-        if not early and (sample := self._sample(x, cloud)) is not None:
-            cloud = arranged(sample.points)
-        facts = {} if sample is None else sample.facts
-        made = self._prepared(cloud, kind, k, facts)
-        left_out = self._left_out(made)
-        if left_out is not None:
-            sample = (WorkingSample.whole(x) if sample is None else sample).without(left_out)
-            made = self._prepared(arranged(sample.points), kind, k, facts)
-        return replace(made, sample=sample)
-
-    @property
-    def _sampled(self) -> bool:
-        """Whether the operator is one that a working sample may stand for."""
-        plain = self.smoother == "adaptive" and self.metric == "euclidean" and self.bandwidth is None
-        return plain and not self.moving and not self.asked
-
-    def _sample(self, x: Tensor, cloud: Arranged) -> WorkingSample | None:
-        """The working sample of a cloud, or None where it is the cloud."""
-        if not self._sampled:
-            if isinstance(self.resolution, int):
-                raise InputError("a resolution is known to the plain operator of adaptive weights only")
-            return None
-        graph = cloud.graph
-        lists = (graph.points, graph.indices, graph.distances)
-        if self.resolution == "auto" and is_even(*lists, lambda: graph.seen, self.dimension):
-            return None
-        return working_sample(x, self.resolution, dimension=self.dimension)
-
-    def _left_out(self, made: Prepared) -> Tensor | None:
-        """Which points ``(N,)`` lie in parts that are not wanted; None where all are."""
-        count, labels = made.smoother.components
-        if count == 1 or self.parts == "all" or not self._sampled:
-            return None
-        sizes = torch.bincount(labels, minlength=count)
-        if self.parts == "largest":
-            small = torch.ones_like(sizes, dtype=torch.bool)
-            small[sizes.argmax()] = False
-        else:
-            small = sizes < FRAGMENT * sizes.max()
-            if not bool(small.any()) or int(sizes[small].sum()) > FRAGMENTS * len(labels):
-                return None
-        rows = made.cloud.rows
-        return small[labels] if rows is None else small[labels][rows]
-
-    def _prepared(self, cloud: Arranged, kind: Kind, k: int, facts: Facts) -> Prepared:
-        """The smoother of a cloud, after its short-cuts are cut; ``facts`` of the working sample, if it is one."""
-        dimension, width = self.dimension, None if self.bandwidth is None else self.bandwidth / cloud.frame.scale
-        own: dict[str, Any] = {}
-        if kind == "adaptive":
-            if self.bandwidth is None:
-                moved = facts.get("cleaned", False)
-                cloud, dimension = without_short_cuts(cloud, self.neighbours, dimension, moved)
-            own["settings"] = replace(self.balance, uneven=facts.get("scan_lines", False))
-        if self.anisotropy is not None:
-            if kind != "adaptive":
-                raise InputError(f"anisotropy needs the smoother 'adaptive', got {kind!r}")
-            dimension = estimate_dimension(cloud.graph) if dimension is None else dimension
-            own["field"] = anisotropic_field(self.anisotropy, cloud, dimension)
-        ready = build_smoother(cloud.graph, kind, bandwidth=width, dimension=dimension, **own)
-        return self._altered(Prepared(cloud, ready), k)
-
-    def _altered(self, plain: Prepared, k: int) -> Prepared:
-        """The same cloud with the smoother of the operator that is asked for."""
-        if not self.asked:
-            return plain
-        if not plain.smoother.symmetric:
-            raise InputError(f"{self.asked[0]} needs a symmetric smoother, got kind 'row': use 'adaptive'")
-        own: dict[str, Any] = {name: getattr(self, name) for name in ("potential", "boundary", "measure")}
-        own["scale_invariant"] = self.metric == "scale-invariant"
-        return replace(plain, smoother=alter(plain.smoother, plain.cloud, k, **own))
+            return prepare(x, self, 1)
 
     def record(self) -> Facts:
-        """The settings that are not the usual ones, for a file; names whose values are arrays are under ``arrays``."""
+        """The settings that are not the usual ones, for a file; names whose values are arrays are
+        under ``arrays``.
+        """
         chosen = {each.name: getattr(self, each.name) for each in fields(self)}
         chosen = {name: value for name, value in chosen.items() if not _usual(name, value)}
-        arrays = [name for name, value in chosen.items() if not isinstance(value, (str, int, float))]
+        arrays = [
+            name for name, value in chosen.items() if not isinstance(value, (str, int, float))
+        ]
         simple = {name: value for name, value in chosen.items() if name not in arrays}
         return simple | ({"arrays": arrays} if arrays else {})
 
 
+def prepare(x: Tensor, wanted: OperatorSettings, k: int) -> Prepared:
+    """The cloud ``x (N, d)`` float64, made ready for ``k`` vectors, and its smoother."""
+    if isinstance(wanted.smoother, Smoother):
+        return _with_given_smoother(x, wanted, k)
+    usual = NEIGHBOURS[wanted.smoother]
+    if wanted.anisotropy is not None:
+        usual = neighbours_along(wanted.anisotropy, usual)
+    count = wanted.neighbours if isinstance(wanted.neighbours, int) else usual
+    searched = partial(arrange, neighbours=count, k=k, metric=wanted.search_metric)
+
+    cloud = searched(x)
+    inspection = _inspect(x, cloud, wanted)
+    sample = None if inspection is None else _sample(x, cloud, inspection, wanted)
+    if sample is not None:
+        cloud = searched(sample.points)
+    made = _operator(cloud, wanted, k)
+    small = _small_parts(made, wanted)
+    if small is not None:
+        check_count(int((~small).sum()), k, "remaining ")
+        lost = small if made.cloud.rows is None else small[made.cloud.rows]
+        sample = (WorkingSample.whole(x) if sample is None else sample).without(lost)
+        made = without_rows(made, small)
+    return replace(made, sample=sample, inspection=inspection)
+
+
+def _with_given_smoother(x: Tensor, wanted: OperatorSettings, k: int) -> Prepared:
+    given = wanted.smoother
+    assert isinstance(given, Smoother)
+    if given.n != len(x):
+        raise InputError(f"expected a smoother of these {len(x)} points, got one of {given.n}")
+    if wanted.anisotropy is not None:
+        raise InputError(
+            "anisotropy changes the weights of a smoother: not together with a given one"
+        )
+    return _altered(Prepared(Placed.plain(x), given), wanted, k)
+
+
+def _inspect(x: Tensor, cloud: Arranged, wanted: OperatorSettings) -> Inspection | None:
+    """How a curve, surface or solid was sampled; None of few points and of other operators."""
+    if not wanted.is_plain and isinstance(wanted.resolution, int):
+        raise InputError("a resolution is known to the plain operator of adaptive weights only")
+    _check_resolution(wanted.resolution, *x.shape)
+    graph = cloud.graph
+    few = x.shape[1] not in (2, 3) or graph.n < LEAST or graph.k < NEAREST
+    if few or not wanted.is_plain:
+        return None
+    return inspect(cloud.points, graph.indices, graph.distances * cloud.frame.scale)
+
+
+def _sample(
+    x: Tensor, cloud: Arranged, inspection: Inspection, wanted: OperatorSettings
+) -> WorkingSample | None:
+    """The sample of a cloud, or None where it is the cloud."""
+    if wanted.resolution == "all":
+        return None
+    dimension = int(wanted.dimension or inspection.labels.mode().values)
+    outliers = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+    if dimension == 2 < x.shape[1]:  # only there is a sheet to stand off
+        graph = cloud.graph
+        outliers = find_outliers(graph.points, graph.indices, graph.distances)
+        outliers = removable(outliers if cloud.rows is None else outliers[cloud.rows])
+    if wanted.dimension is None and (doubt := inspection.doubt(dimension)):
+        warn(f"{doubt}: pass dimension= where it matters")
+    count = wanted.resolution if isinstance(wanted.resolution, int) else None
+    if count is None and inspection.is_sample(dimension) and not bool(outliers.any()):
+        return None
+    return working_sample(x, outliers, inspection, dimension, count)
+
+
+def _check_resolution(resolution: Resolution, n: int, d: int) -> None:
+    """Whether a cloud ``(n, d)`` can have a sample of so many points; an error if not."""
+    if not isinstance(resolution, int):
+        return
+    if not 1 < resolution <= n:
+        raise InputError(
+            f"resolution must be 'auto', 'all' or a number of points up to {n}, got {resolution}"
+        )
+    if d not in (2, 3) or n < LEAST:
+        needed = "2 or 3 dimensions" if d not in (2, 3) else f"{LEAST} points or more"
+        raise InputError(
+            f"a resolution of {resolution} points needs a cloud of {needed}, got {n} points of {d}"
+        )
+
+
+def _operator(cloud: Arranged, wanted: OperatorSettings, k: int) -> Prepared:
+    """The smoother of a cloud, after its edges are judged."""
+    assert not isinstance(wanted.smoother, Smoother)
+    dimension = wanted.dimension
+    own: dict[str, Any] = {}
+    if wanted.smoother == "adaptive":
+        if wanted.bandwidth is None:
+            cloud, dimension = without_short_cuts(cloud, wanted.neighbours, dimension)
+        own["settings"] = wanted.balance
+    if wanted.anisotropy is not None:
+        if wanted.smoother != "adaptive":
+            raise InputError(f"anisotropy needs the smoother 'adaptive', got {wanted.smoother!r}")
+        dimension = estimate_dimension(cloud.graph) if dimension is None else dimension
+        own["field"] = anisotropic_field(wanted.anisotropy, cloud, dimension)
+    width = None if wanted.bandwidth is None else wanted.bandwidth / cloud.frame.scale
+    ready = build_smoother(
+        cloud.graph, wanted.smoother, bandwidth=width, dimension=dimension, **own
+    )
+    return _altered(Prepared(cloud, ready), wanted, k)
+
+
+def _altered(plain: Prepared, wanted: OperatorSettings, k: int) -> Prepared:
+    """The same cloud with the smoother of the operator that is asked for."""
+    if not wanted.asked:
+        return plain
+    if not plain.smoother.symmetric:
+        raise InputError(
+            f"{wanted.asked[0]} needs a symmetric smoother, got kind 'row': use 'adaptive'"
+        )
+    own: dict[str, Any] = {
+        name: getattr(wanted, name) for name in ("potential", "boundary", "measure")
+    }
+    own["scale_invariant"] = wanted.metric == "scale-invariant"
+    return replace(plain, smoother=alter(plain.smoother, plain.cloud, k, **own))
+
+
+def _small_parts(made: Prepared, wanted: OperatorSettings) -> Tensor | None:
+    """Which kept points ``(n,)`` lie in parts that are not wanted; None where all are."""
+    count, labels = made.smoother.components
+    if count == 1 or wanted.parts == "all" or not wanted.is_plain:
+        return None
+    sizes = torch.bincount(labels, minlength=count)
+    if wanted.parts == "largest":
+        small = torch.ones_like(sizes, dtype=torch.bool)
+        small[sizes.argmax()] = False
+    else:
+        small = sizes < FRAGMENT * sizes.max()
+        if not bool(small.any()) or int(sizes[small].sum()) > FRAGMENTS * len(labels):
+            return None
+    return small[labels]
+
+
 @dataclass(frozen=True)
 class Request:
-    """What is asked of one cloud: ``k`` vectors of an operator by a method; `decompose` documents every setting."""
+    """What is asked of one cloud: ``k`` vectors of an operator by a method; `decompose` documents
+    every setting.
+    """
 
     k: int
     method: Method = "direct"
@@ -230,17 +309,25 @@ class Request:
 
     @property
     def stackable(self) -> bool:
-        """Whether clouds may share one eigenproblem: the usual operator, but for its neighbours and its dimension."""
+        """Whether clouds may share one eigenproblem: the usual operator, but for its neighbours and
+        its dimension.
+        """
         free = {"neighbours", "dimension", "resolution", "parts"}
         usual = self.method == "direct" and not self.asked and not self.options
-        usual = usual and not isinstance(self.operator.resolution, int) and self.operator.parts != "largest"
+        usual = (
+            usual
+            and not isinstance(self.operator.resolution, int)
+            and self.operator.parts != "largest"
+        )
         return usual and set(self.operator.record()) <= free
 
     @property
     def graph_settings(self) -> dict[str, Any]:
         """Settings of graph and smoother that a network has, too."""
         names = ("smoother", "neighbours", "bandwidth", "dimension")
-        return {"metric": self.operator.search_metric} | {name: getattr(self.operator, name) for name in names}
+        return {"metric": self.operator.search_metric} | {
+            name: getattr(self.operator, name) for name in names
+        }
 
 
 def _usual(name: str, value: object) -> bool:
@@ -257,7 +344,8 @@ class Unrecorded:
     def prepare(self, points: Array) -> Prepared:
         name = self.recorded["arrays"][0]
         raise InputError(
-            f"the operator of this basis cannot be built again: its {name} was an array, which a file does not "
+            f"the operator of this basis cannot be built again: its {name} was an array, "
+            "which a file does not "
             "hold; decompose the points again with it"
         )
 
@@ -274,16 +362,22 @@ def settings_from_record(record: Facts) -> OperatorSettings | Unrecorded:
 
 
 def geometry_of(basis: Basis) -> Prepared:
-    """The operator that made a basis, as far as it is one of the geometry: symmetric, Euclidean, nothing added to it.
+    """The operator that made a basis, as far as it is one of the geometry: symmetric, Euclidean,
+    nothing added to it.
 
-    A basis that does not know what made it (of a mesh, for instance) has that of its points by the usual settings.
+    A basis that does not know what made it (of a mesh, for instance) has that of its points by the
+    usual settings.
     """
     if basis.points is None:
         raise InputError("a basis without points has no geometry")
     settings = None if basis.source is None else basis.source.settings
     if isinstance(settings, OperatorSettings):
         plain = settings.geometry
-        if plain.smoother is settings.smoother and plain.metric == settings.metric and not settings.asked:
+        if (
+            plain.smoother is settings.smoother
+            and plain.metric == settings.metric
+            and not settings.asked
+        ):
             return basis.prepared()
         return plain.prepare(basis.points)
     if basis.source is not None:

@@ -1,15 +1,17 @@
 """How far a basis is to be trusted: its own error, from a second basis on half of its points.
 
-    e_i = FACTOR sqrt( mean over |j - i| <= w_i of ((mu_j - lambda_j) / lambda_j)^2 + (DOUBT d_j)^2 )
-    s_i = |P_i v_i|^2 / |v_i|^2        P_i: onto vectors of the half whose eigenvalues or indices are near those of v_i
+    e_i = FACTOR sqrt( mean over |j - i| <= w_i of ((mu_j - lambda_j) / lambda_j)^2 )
+    s_i = |P_i v_i|^2 / |v_i|^2      P_i: onto vectors of the half that are near v_i in eigenvalue
+                                     or index
 
-``w_i = max(4, i / 2)``; ``mu`` are the eigenvalues of the half, ``lambda`` and ``v`` those of the basis, all (K,),
-inner products in the mass of the half, at its points.  The half is drawn at random, the same one in whatever order the
-points come: what hangs on few points (strays, sparse regions, touching parts) changes with them, and an error of the
-spacing, h^2 ~ n^(-2 / dimension), doubles on a surface.  Differences of single eigenvalues pass through zero, so
-neighbours are averaged.  What both share is not seen: of that the estimate knows the dimension that is counted from the
-growth of neighbourhoods (above three), which boundaries lower, the cleaning of noise, and ``d``, what edges that may be
-short-cuts have of the energy of a vector (`indicators`): parts that touch do so in either half.
+``w_i = max(4, i / 2)``; ``mu`` are the eigenvalues of the half, ``lambda`` and ``v`` those of the
+basis, all (K,), inner products in the mass of the half, at its points.  The half is drawn at
+random, the same one in whatever order the points come: what hangs on few points (strays, sparse
+regions, touching parts) changes with them, and an error of the spacing, h^2 ~ n^(-2 / dimension),
+doubles on a surface.  Differences of single eigenvalues pass through zero, so neighbours are
+averaged.  What both share is not seen: of that the estimate knows the dimension that is counted
+from the growth of neighbourhoods (above three), which boundaries lower, and that noisy points are
+moved alike in either half.  Parts that touch do so in both, and are not seen.
 """
 
 from dataclasses import dataclass, fields
@@ -22,21 +24,26 @@ from ..basis import Basis, Uncertainty
 from ..cloud import Array
 from ..errors import InputError, held_warnings
 from ..host.validation import as_array
-from ..sampling.working import RULE as SAMPLING
+from ..sampling.inspection import LEAST
 from ..smoothers import BALANCED_DIMENSIONS
 from .entry import decompose
-from .indicators import doubtful_shares
 from .settings import OperatorSettings
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Constants of the estimate, chosen on the clouds of known spectrum of `benchmarks.calibration`."""
+    """Constants of the estimate, chosen on the clouds of known spectrum of
+    `benchmarks.calibration`.
+    """
 
-    factor: float = 2.0  # 90 % of true errors are below 3.0 times the difference, so below 1.5 times the estimate
-    doubt: float = 4.0  # of the energy of doubtful edges: then no mean of ten was below .1 where the error was above
-    dimension: float = 0.1  # cubes of 4 to 8 dimensions are .17 to .23 low, whatever the number of points
-    cleaned: float = 0.01  # points of a noisy surface are moved alike in either half: .01 to .03 on spheres
+    # 90 % of true errors are below 3.0 times the difference, so below 1.5 times the estimate
+    factor: float = 2.0
+    dimension: float = (
+        0.1  # cubes of 4 to 8 dimensions are .17 to .23 low, whatever the number of points
+    )
+    cleaned: float = (
+        0.01  # points of a noisy surface are moved alike in either half: .01 to .03 on spheres
+    )
     least: int = 4  # neighbours on either side that are averaged
     share: float = 0.5  # of the index: neighbours on either side, where that is more
     near: float = 0.15  # relative distance of eigenvalues whose vectors may turn into each other
@@ -47,87 +54,115 @@ CALIBRATION = Calibration()
 
 
 def estimate_uncertainty(basis: Basis) -> Uncertainty:
-    """Relative errors of the eigenvalues and reproducible shares of the vectors of a basis that has its points."""
+    """Relative errors of the eigenvalues and reproducible shares of the vectors of a basis that has
+    its points.
+    """
     if basis.points is None:
         raise InputError("an estimate of its error needs points, this basis carries none")
     own, settings = basis.numpy(), _settings(basis)
     points, vectors = basis.points, own.vectors
     if basis.source is not None and (sample := (prepared := basis.prepared()).sample) is not None:
         count = max(basis.k + 5, prepared.smoother.n // 2)  # half of the working sample
-        settings["resolution"] = count
-        if basis.n // 2 < max(count, SAMPLING.least) or basis.points.shape[1] not in (2, 3):
-            settings |= {"resolution": "all", "parts": "all"}  # of too few points no other is made: half of this one
+        if not sample.one_to_one:
+            settings["resolution"] = count
+        if basis.n // 2 < max(count, LEAST) or basis.points.shape[1] not in (2, 3):
+            settings |= {
+                "resolution": "all",
+                "parts": "all",
+            }  # of too few points no other is made: half of this one
             points = sample.points
-            vectors = sample.collect(torch.as_tensor(vectors).to(sample.shares.device)).cpu().numpy()
+            vectors = (
+                sample.collect(torch.as_tensor(vectors).to(sample.shares.device)).cpu().numpy()
+            )
     n = len(points)
     rows = _half(as_array(points))
-    k = min(basis.k + max(4, basis.k // 4), len(rows) - 1)  # more, so that the last ones find what they turned into
+    k = min(
+        basis.k + max(4, basis.k // 4), len(rows) - 1
+    )  # more, so that the last ones find what they turned into
     if k < 1:
-        raise InputError(f"an estimate of its error needs the basis of half of the points, got {n} points")
+        raise InputError(
+            f"an estimate of its error needs the basis of half of the points, got {n} points"
+        )
     halved = {name: _of_rows(value, rows, n) for name, value in settings.items()}
     with held_warnings():  # said of the whole cloud already
         half = decompose(points[rows], k, **halved).numpy()
-    return Uncertainty(_errors(own, half, _doubt(basis)), _shares(own, half, vectors[rows]))
+    return Uncertainty(_errors(own, half), _shares(own, half, vectors[rows]))
 
 
 def _half(points: Array) -> Array:
-    """Rows ``(n // 2,)`` of a random half of the points ``(n, d)``, the same points in whatever order they come: drawn
-    from their order along a fixed direction."""
+    """Rows ``(n // 2,)`` of a random half of the points ``(n, d)``, the same points in whatever
+    order they come: drawn from their order along a fixed direction."""
     generator = np.random.default_rng(0)
     along = points.astype(np.float64) @ generator.normal(size=points.shape[1])
-    return np.sort(along.argsort(kind="stable")[generator.permutation(len(points))[: len(points) // 2]])
-
-
-def _doubt(basis: Basis) -> Array:
-    """What doubtful edges have of the energy of every vector, ``(K,)``; 0 where no edge was judged."""
-    if basis.source is None or (prepared := basis.prepared()).cloud.doubts is None:
-        return np.zeros(basis.k)
-    values = torch.as_tensor(np.nan_to_num(basis.numpy().vectors)).to(prepared.smoother.device)
-    values = values if prepared.sample is None else prepared.sample.collect(values)
-    return doubtful_shares(prepared, prepared.cloud.collect(values)).clamp_max(1).cpu().numpy()
+    return np.sort(
+        along.argsort(kind="stable")[generator.permutation(len(points))[: len(points) // 2]]
+    )
 
 
 def _settings(basis: Basis) -> dict[str, Any]:
     """Arguments of `decompose` for the operator of a basis."""
     settings = None if basis.source is None else basis.source.settings
     if "explained" in basis.info or "estimator" in basis.info:
-        raise InputError("the error is estimated for eigenvectors of an operator, this basis is one of given probes")
+        raise InputError(
+            "the error is estimated for eigenvectors of an operator, this basis is one of "
+            "given probes"
+        )
     if settings is None and basis.info.get("method") in ("network", "pretrained"):
         settings = OperatorSettings()
     if not isinstance(settings, OperatorSettings) or not isinstance(settings.smoother, str):
-        raise InputError("the error is estimated from half of the points, and this operator is known for all of them")
-    return {each.name: getattr(settings, each.name) for each in fields(settings) if each.name != "moving"}
+        raise InputError(
+            "the error is estimated from half of the points, and this operator is known for "
+            "all of them"
+        )
+    return {
+        each.name: getattr(settings, each.name)
+        for each in fields(settings)
+        if each.name != "moving"
+    }
 
 
 def _of_rows(value: Any, rows: np.ndarray, n: int) -> Any:
     return value[rows] if getattr(value, "shape", ())[:1] == (n,) else value
 
 
-def _errors(own: Basis, half: Basis, doubt: Array) -> Array:
+def _errors(own: Basis, half: Basis) -> Array:
     """Relative errors (K,); those that the half has too few points for count as 1."""
     known = min(own.k, half.k)
     ours, theirs = own.eigenvalues[:known], half.eigenvalues[:known]
-    floor = max(1e-6 * float(np.abs(own.eigenvalues).max()), np.finfo(float).tiny)  # of eigenvalues that are 0
+    floor = max(
+        1e-6 * float(np.abs(own.eigenvalues).max()), np.finfo(float).tiny
+    )  # of eigenvalues that are 0
     apart = np.minimum(np.abs(theirs - ours) / np.maximum(np.abs(ours), floor), CALIBRATION.largest)
     first = int(apart[0] < 1e-3)  # the constant: exact, and no measure of the others
-    apart = np.hypot(apart, CALIBRATION.doubt * doubt[:known])
     result = np.ones(own.k)
     result[:first] = 0.0
     for i in range(first, known):
         width = max(CALIBRATION.least, int(CALIBRATION.share * i))
         result[i] = np.sqrt(np.mean(apart[max(first, i - width) : i + width + 1] ** 2))
-    extra = CALIBRATION.dimension if float(own.info.get("dimension", 0)) > BALANCED_DIMENSIONS else 0.0
+    extra = (
+        CALIBRATION.dimension if float(own.info.get("dimension", 0)) > BALANCED_DIMENSIONS else 0.0
+    )
     quality = own.info.get("quality")  # of a file it may be anything
     cleaned = isinstance(quality, dict) and bool(quality.get("cleaned"))
     extra = np.hypot(extra, CALIBRATION.cleaned if cleaned else 0.0)
-    result[first:known] = np.minimum(CALIBRATION.factor * np.hypot(result[first:known], extra), CALIBRATION.largest)
+    result[first:known] = np.minimum(
+        CALIBRATION.factor * np.hypot(result[first:known], extra), CALIBRATION.largest
+    )
     return result
 
 
 def _shares(own: Basis, half: Basis, vectors: Array) -> Array:
-    """What of every vector (K,), ``vectors`` at the points of the half, lies in those of the half that are near it."""
+    """What of every vector (K,), ``vectors`` at the points of the half, lies in those of the half
+    that are near it.
+    """
     values = np.nan_to_num(vectors) * np.sqrt(half.mass)[:, None]
-    products = np.square(half.normalized.T @ values) / np.maximum(np.square(values).sum(0), np.finfo(float).tiny)
-    apart = np.abs(half.eigenvalues[:, None] - own.eigenvalues) <= CALIBRATION.near * np.abs(own.eigenvalues)
-    place = np.abs(np.arange(half.k)[:, None] - np.arange(own.k)) <= np.maximum(1, 0.1 * np.arange(own.k))
+    products = np.square(half.normalized.T @ values) / np.maximum(
+        np.square(values).sum(0), np.finfo(float).tiny
+    )
+    apart = np.abs(half.eigenvalues[:, None] - own.eigenvalues) <= CALIBRATION.near * np.abs(
+        own.eigenvalues
+    )
+    place = np.abs(np.arange(half.k)[:, None] - np.arange(own.k)) <= np.maximum(
+        1, 0.1 * np.arange(own.k)
+    )
     return np.clip((products * (apart | place)).sum(0), 0.0, 1.0)

@@ -1,7 +1,20 @@
-"""Smoother -> span -> basis: leading eigenpairs by the solver that suits, and the one way from a span to a basis."""
+"""Smoother -> span -> basis: leading eigenpairs by the solver that suits, and the one way from a
+span to a basis.
+"""
 
 from .derivative import with_derivatives
 from .inverse import smallest_pairs, solve_shifted
 from .problem import Eigenpairs, smoother_filter
-from .solve import select_solver, solve
-from .span import Rotation, Span, basis_from_span, basis_of, canonical_signs, orthonormalise, ritz, rotate, sweep, widen
+from .solve import select_solver, solve, solve_each
+from .span import (
+    RitzPairs,
+    Span,
+    basis_from_span,
+    basis_of,
+    canonical_signs,
+    orthonormalise,
+    ritz,
+    rotate,
+    sweep,
+    widen,
+)

@@ -1,14 +1,17 @@
 """Derivatives of eigenpairs with respect to the weights of the edges and the mass.
 
-    L v_k = lambda_k M v_k,  V^T M V = I                   L = sum_e w_e (e_i - e_j)(e_i - e_j)^T,  M = diag(m)
-    d lambda_k = v_k^T (dL - lambda_k dM) v_k
-    d v_k = sum_{j != k} v_j v_j^T (dL - lambda_k dM) v_k / (lambda_k - lambda_j) - v_k v_k^T dM v_k / 2
+    L v_k = lambda_k M v_k,  V^T M V = I       L = sum_e w_e (e_i - e_j)(e_i - e_j)^T,  M = diag(m)
 
-The sum over the vectors that are not known is one solve, (lambda_k M - L) y = g - M V V^T g, by conjugate gradients in
-the complement of V, where L - lambda_k M is positive.  Equal eigenvalues leave the choice of vectors among them free:
-only functions that do not depend on it have a derivative; the sum over such a pair is finite, -v_j v_j^T dM v_k / 2.
-Where lambda_{K+1} = lambda_K, K cuts such a group in two: nothing that depends on its vectors has a derivative.
-Arrays: w (e,), m (n,), V and its gradient (n, K).
+    d lambda_k = v_k^T (dL - lambda_k dM) v_k
+    d v_k      = sum_{j != k} v_j v_j^T (dL - lambda_k dM) v_k / (lambda_k - lambda_j)
+                 - v_k v_k^T dM v_k / 2
+
+The sum over the vectors that are not known is one solve, (lambda_k M - L) y = g - M V V^T g, by
+conjugate gradients in the complement of V, where L - lambda_k M is positive.  Equal eigenvalues
+leave the choice of vectors among them free: only functions that do not depend on it have a
+derivative; the sum over such a pair is finite, -v_j v_j^T dM v_k / 2. Where lambda_{K+1} =
+lambda_K, K cuts such a group in two: nothing that depends on its vectors has a derivative. Arrays:
+w (e,), m (n,), V and its gradient (n, K).
 """
 
 from dataclasses import replace
@@ -26,21 +29,28 @@ from ..search.layout import Segments
 from ..smoothers import Smoother
 from ..smoothers.prepared import traced_stencil
 from ..smoothers.smoother import conjugate_gradients
-from .span import Rotation
+from .span import RitzPairs
 
 EQUAL = 1e-5  # relative gap below which eigenvalues are one: a solver knows them to 1e-6
-UNDEFINED = 1e-4  # share of the gradient that asks for a choice among equal eigenvalues, above which we warn
-CHOICE = "equal eigenvalues leave the choice among their vectors free: what depends on it is not in this gradient"
-CUT = "the last eigenvalue has copies beyond the vectors asked for: what this gradient asks of them is left out"
-STEPS, RESIDUAL = 400, 1e-11  # of conjugate gradients
+# share of the gradient that asks for a choice among equal eigenvalues, above which we warn
+UNDEFINED = 1e-4
+CHOICE = "equal eigenvalues leave the choice among their vectors free: the gradient is without it"
+CUT = "the last eigenvalue has copies beyond the vectors asked for: the gradient is without them"
 
 
 def with_derivatives(
-    basis: Basis, rotation: Rotation, smoother: Smoother, cloud: Placed, points: Tensor, following: float
+    basis: Basis,
+    rotation: RitzPairs,
+    smoother: Smoother,
+    cloud: Placed,
+    points: Tensor,
+    following: float,
 ) -> Basis:
-    """The basis of a balanced smoother with derivatives with respect to the given ``points (N, d)``.
+    """The basis of a balanced smoother with derivatives with respect to the given ``points (N,
+    d)``.
 
-    ``following`` is the eigenvalue after the last one of the ``rotation``, infinite where there is none.
+    ``following`` is the eigenvalue after the last one of the ``rotation``, infinite where there is
+    none.
     """
     stencil = traced_stencil(points, cloud, smoother)
     weight, mass = stencil.weight / stencil.mass.sum(), stencil.mass / stencil.mass.sum()
@@ -53,14 +63,21 @@ def with_derivatives(
 
 
 class MovingPairs(torch.autograd.Function):
-    """``(w, m, edges, lambda, V) -> (lambda, V)``: the same numbers, with derivatives by ``w`` and ``m``.
+    """``(w, m, edges, lambda, V) -> (lambda, V)``: the same numbers, with derivatives by ``w`` and
+    ``m``.
 
     ``cut`` says that the last eigenvalue has a copy that is not among them.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, weight: Tensor, mass: Tensor, edges: Edges, values: Tensor, vectors: Tensor, cut: bool
+        ctx: Any,
+        weight: Tensor,
+        mass: Tensor,
+        edges: Edges,
+        values: Tensor,
+        vectors: Tensor,
+        cut: bool,
     ) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(weight, mass, values, vectors)
         ctx.edges, ctx.cut = edges, cut
@@ -104,7 +121,9 @@ def _equal(values: Tensor) -> Tensor:
 def _adjoint(
     weight: Tensor, mass: Tensor, edges: Edges, values: Tensor, v: Tensor, gradient: Tensor
 ) -> tuple[Tensor, Tensor, bool]:
-    """``y (n, K)``, the part ``(K, K)`` of ``V^T g`` between equal eigenvalues, and whether ``y`` was found."""
+    """``y (n, K)``, the part ``(K, K)`` of ``V^T g`` between equal eigenvalues, and whether ``y``
+    was found.
+    """
     inner = v.T @ gradient
     gap, equal = values - values[:, None], _equal(values)
     single = inner - inner.T
@@ -118,13 +137,16 @@ def _adjoint(
 def _complement(
     weight: Tensor, mass: Tensor, edges: Edges, values: Tensor, vectors: Tensor, gradient: Tensor
 ) -> tuple[Tensor, bool]:
-    """``(L - lambda_k M)^-1 g_k`` in the complement of ``V``, all columns at once, and whether they were found; ``g``
-    without its part in the span of ``M V``, where the operator is not positive."""
+    """``(L - lambda_k M)^-1 g_k`` in the complement of ``V``, all columns at once, and whether they
+    were found; ``g`` without its part in the span of ``M V``, where the operator is not
+    positive.
+    """
     from scipy.sparse import coo_array, diags_array
     from scipy.sparse.linalg import splu
 
     head, tail, w, m, lam, v, right = (
-        part.detach().cpu() for part in (edges.head, edges.tail, weight, mass, values, vectors, gradient)
+        part.detach().cpu()
+        for part in (edges.head, edges.tail, weight, mass, values, vectors, gradient)
     )
     w, m, lam, v, right = (part.double() for part in (w, m, lam, v, right))
     off = coo_array((w.numpy(), (head.numpy(), tail.numpy())), shape=(edges.n, edges.n)).tocsr()
@@ -148,6 +170,9 @@ def _complement(
     weighted = m[:, None] * v
     scale = float((right * torch.from_numpy(solve(right.numpy()))).abs().sum(0).max())
     right = (right - weighted @ (v.mT @ right)).mT.flatten()
-    enough = torch.full_like(lam, RESIDUAL**2 * max(scale, np.finfo(float).tiny))
-    found, left = conjugate_gradients(times, nearly, right, enough, STEPS, each, least)
+    rounding = np.finfo(float).eps ** 1.4  # of the squared residual
+    enough = torch.full_like(lam, rounding * max(scale, np.finfo(float).tiny))
+    # The preconditioned operator is near the identity beyond a few vectors: hundreds of steps only
+    # where the next eigenvalue is near.
+    found, left = conjugate_gradients(times, nearly, right, enough, 400, each, least)
     return found.view(len(lam), -1).mT.to(vectors), not bool((left > enough).any())

@@ -1,116 +1,111 @@
-"""Shift-and-invert: for curves and for surfaces of moderate size, whose sparse factors are small, and for meshes.
+"""Shift-and-invert: for curves and for surfaces of moderate size, whose sparse factors are small,
+and for meshes.
 
-    (H - p)^-1,   H = I - A  (or M^-1/2 L M^-1/2 of a mesh),   on a Krylov space of blocks B_j (b, n), all of them kept:
+    (H - p)^-1,   H = I - A  (or M^-1/2 L M^-1/2 of a mesh)
+    on a Krylov space of blocks B_j (b, n), all of them kept:
 
-    B_{j+1} R = (H - p)^-1 B_j   without its parts along B_1 ... B_j;      T (m, m) = the inverse seen from the blocks
+    B_{j+1} R = (H - p)^-1 B_j   without its parts along B_1 ... B_j
+    T (m, m)  = the inverse seen from the blocks
 
-A polynomial filter needs some hundred sparse products with every wanted vector; the inverse is applied about twice for
-each.  The graph of a curve is a chain or a ring, far beyond polynomial filters: the ratio of the largest to the wanted
-eigenvalues grows like n^2 (n^3 on random points).  A pole ``p`` amid the wanted eigenvalues needs two thirds of the
-steps of one below them, and the signs of the pivots count the eigenvalues below it [Sylvester].  A random block finds
-up to ``b`` copies of a repeated eigenvalue; where it has found that many, or less than the pivots count, what is
-orthogonal to all vectors found is searched until nothing there belongs among the first.
+A polynomial filter needs some hundred sparse products with every wanted vector; the inverse is
+applied about twice for each.  The graph of a curve is a chain or a ring, far beyond polynomial
+filters: the ratio of the largest to the wanted eigenvalues grows like n^2 (n^3 on random points).
+A pole ``p`` amid the wanted eigenvalues needs two thirds of the steps of one below them, and the
+signs of the pivots count the eigenvalues below it [Sylvester].  A random block finds up to ``b``
+copies of a repeated eigenvalue; where it has found that many, or less than the pivots count, what
+is orthogonal to all vectors found is searched until nothing there belongs among the first.
 """
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import torch
 from torch import Tensor
 
 from ..errors import warn
 from ..search.layout import as_scipy
 from ..smoothers import Smoother
-from .problem import Eigenpairs, Problem, SparseOperator
+from .problem import Eigenpairs, Problem, SparseOperator, null_vectors
 from .span import small_ritz
 
-
-@dataclass(frozen=True)
-class Inversion:
-    """When a factor is small enough, and constants of the iteration."""
-
-    chain: int = 4  # mean entries per row up to which a graph is a union of chains and rings
-    planar: int = 16  # the same of a surface ...
-    most: int = 24_000  # ... which has up to so many points on the host: above, multigrid is faster
-    growth: float = 3.2  # of neighbourhoods (`SparseOperator.growth`), above which a factor would fill in
-    block: int = 3  # columns of a block: symmetric bodies have pairs
-    pole: float = -1e-4  # of surfaces, times their first eigenvalue, ...
-    many: int = 32  # ... where fewer vectors are wanted; else amid their eigenvalues, which are guessed by Weyl's law:
-    weyl: float = 2.0  # times k / n times the harmonic mean of the diagonal is .55 to .7 of the k-th eigenvalue if even
-    uneven: float = 1.8  # else it is more by the ratio of the arithmetic and the harmonic mean, 1.3 if random; at most
-    below: float = 0.85  # share of the wanted eigenvalues that may lie below the pole
-    sound: float = 1e-8  # relative residual of a solution, without pivoting, at most
-    equal: float = 1e-4  # relative distance of eigenvalues that may be copies of one
-    least: float = 0.05  # of a residual on the inverse that counts as one of H: eigenvalues are to be exact as well
-    lost: float = 1e-3  # share of a block below which it is freed of the earlier ones twice
-    dense: int = 8  # rows per wanted vector below which LAPACK takes the whole matrix
-    first: tuple[float, float] = (2.5, 2.1)  # vectors per wanted one at the first look, with a pole below and amid
-    digit: tuple[float, float] = (0.13, 0.09)  # and how many more per digit that is missing, up to half of the wanted
-    shifted: int = 50_000  # points up to which `solve_shifted` can afford the factor of a graph of any dimension
-    rounds: int = 3  # of it: the first gap is too large by the error that is to be removed
-    settled: float = 1e-3  # relative change of the gaps of its last round
-
-
-INVERSION = Inversion()
+EPS = np.finfo(np.float64).eps
+CHAIN = 4  # mean entries per row: rings have 3
+PLANAR = 16  # the same of a surface, whose triangles give 7: room for solid spots
+MOST = 24_000  # points of a surface on the host above which multigrid is faster
+EXPANDING = 3.2  # growth of neighbourhoods above which a factor would fill in
+BLOCK = 3  # columns of a block: symmetric bodies have pairs
+MANY = 32  # wanted vectors from which a pole amid them pays for a second factor that it may take
+BELOW = 0.85  # share of the wanted eigenvalues that may lie below the pole
+DENSE = 8  # rows per wanted vector below which LAPACK takes the whole matrix
+SHIFTED = 50_000  # points up to which `solve_shifted` can afford a factor of any dimension
+ACCURACY = EPS**0.75  # relative residual on the inverse, where nothing else is asked
 Rows = Callable[[Tensor], Tensor]
-ACCURACY = 1e-12  # relative residual on the inverse, where nothing else is asked
 
 
 def suits(problem: Problem) -> bool:
     operator = problem.operator
     if not isinstance(operator, SparseOperator) or not problem.bounded:
         return False
-    few = problem.n <= INVERSION.most and problem.start is None and operator.device.type == "cpu"
-    few = few or operator.entries <= INVERSION.chain * problem.n or not problem.known.shape[1]
-    few = few and operator.entries <= INVERSION.planar * problem.n
-    return few and (operator.entries <= INVERSION.chain * problem.n or operator.growth <= INVERSION.growth)
+    if operator.entries <= CHAIN * problem.n:
+        return True
+    few = problem.n <= MOST and problem.start is None and operator.device.type == "cpu"
+    few = (few or not problem.known.shape[1]) and operator.entries <= PLANAR * problem.n
+    return few and operator.growth <= EXPANDING
 
 
 def solve(problem: Problem) -> Eigenpairs:
     laplacian, known = as_scipy(problem.sparse.laplacian()), problem.known.cpu().numpy()
-    chain = problem.sparse.entries <= INVERSION.chain * problem.n
-    leaving = laplacian.diagonal()
-    proper = leaving[leaving > 0]
-    first = INVERSION.weyl / max(1.0, float((1 / proper).sum()))
+    chain = problem.sparse.entries <= CHAIN * problem.n
+    # Weyl's guess is right on even points and up to twice too large on random ones: with two
+    # fifths of it the pole is amid the wanted eigenvalues.
+    guess = float(problem.sparse.weyl_gap(problem.wanted)[0])
+    pole = 0.4 * guess if known.shape[1] and problem.wanted >= MANY else _below(guess)
     if chain:
-        pole = -_shift(laplacian, known)
-    elif known.shape[1] and problem.wanted >= INVERSION.many:
-        pole = first * problem.wanted / min(INVERSION.uneven, float(proper.mean() * (1 / proper).mean()))
-    else:
-        pole = first * INVERSION.pole
-    # A residual r of the inverse, relative to its value, is one of H of at most |H - p| r, and |H| is at most 1.
+        pole = -_chain_shift(laplacian, known)
+    # A residual r of the inverse, relative to its value, is one of H of at most |H - p| r, and |H|
+    # is at most 1.
     accuracy = ACCURACY if chain else problem.tol
-    values, vectors = smallest_pairs(laplacian, problem.wanted, known=known, pole=pole, accuracy=accuracy)
-    return Eigenpairs(torch.from_numpy(vectors).to(problem.known), torch.from_numpy(values).to(problem.known))
+    values, vectors = smallest_pairs(
+        laplacian, problem.wanted, known=known, pole=pole, accuracy=accuracy
+    )
+    return Eigenpairs(
+        torch.from_numpy(vectors).to(problem.known), torch.from_numpy(values).to(problem.known)
+    )
 
 
-def _shift(laplacian: Any, known: np.ndarray) -> float:
-    """A hundredth of the first eigenvalue beyond the known ones, by two inverse steps from a random vector; no less
-    than what rounding the matrix does to the known ones, ``eps q^T diag(H) q``."""
+def _below(guess: float) -> float:
+    """A pole below all eigenvalues, near 0 where about ``guess`` is wanted."""
+    return -1e-5 * guess
+
+
+def _chain_shift(laplacian: Any, known: np.ndarray) -> float:
+    """A hundredth of the first eigenvalue beyond the known ones, by two inverse steps from a random
+    vector; no less than what rounding the matrix does to the known ones, ``eps q^T diag(H) q``."""
     x = np.random.default_rng(0).standard_normal(laplacian.shape[0])
-    smallest = 1e-15 * float((laplacian.diagonal()[:, None] * known**2).sum(0).max(initial=0.0)) or 1e-15
+    weights = (laplacian.diagonal()[:, None] * known**2).sum(0)
+    smallest = 4 * EPS * float(weights.max(initial=0.0)) or 4 * EPS
     solve = _factor(laplacian, -smallest).solve
     for _ in range(2):
         x = x - known @ (known.T @ x)
-        x /= np.linalg.norm(x)
-        x = solve(x)
-    x = x - known @ (known.T @ x)
-    shift = 0.01 / float(np.linalg.norm(x))
+        x = solve(x / np.linalg.norm(x))
+    shift = 0.01 / float(np.linalg.norm(x - known @ (known.T @ x)))
     if shift < smallest and known.shape[1]:
-        warn("the spacings of this curve differ so much that its first eigenvalues are lost in rounding")
+        warn("the spacings of this curve differ so much that its first eigenvalues are rounding")
     return max(shift, smallest)
 
 
 def symmetric_factor(matrix: Any) -> Any:
-    """A symmetric ordering without pivoting: it halves the fill that a general factorisation would make."""
+    """A symmetric ordering without pivoting: it halves the fill that a general factorisation would
+    make.
+    """
     from scipy.sparse import csc_array
     from scipy.sparse.linalg import splu
 
+    # The matrix is symmetric: its rows are its columns.
+    columns = csc_array(matrix.T if matrix.format == "csr" else matrix)
     options = {"SymmetricMode": True}
-    columns = csc_array(matrix.T if matrix.format == "csr" else matrix)  # it is symmetric: rows are columns
     return splu(columns, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
 
 
@@ -121,53 +116,110 @@ def _factor(laplacian: Any, pole: float) -> Any:
 
 
 def _counted(laplacian: Any, pole: float, most: float) -> tuple[Any, float, int]:
-    """The factor at a pole, that pole, and how many eigenvalues are below; where over ``most`` are, one below all."""
-    factor, x = _factor(laplacian, pole), np.random.default_rng(0).standard_normal(laplacian.shape[0])
-    if pole > 0:
-        y = factor.solve(x)
-        error = np.linalg.norm(laplacian @ y - pole * y - x) / np.linalg.norm(x)
-        below = int((factor.U.diagonal() < 0).sum())
-        if error <= INVERSION.sound and below <= most and np.array_equal(factor.perm_r, factor.perm_c):
-            return factor, pole, below
-        factor, pole = _factor(laplacian, INVERSION.pole * pole), INVERSION.pole * pole
-    return factor, pole, 0
+    """The factor at a pole, that pole, and how many eigenvalues are below; where over ``most`` are,
+    or the factor is not sound, one below all.
+    """
+    factor = _factor(laplacian, pole)
+    if pole <= 0:
+        return factor, pole, 0
+    x = np.random.default_rng(0).standard_normal(laplacian.shape[0])
+    y = factor.solve(x)
+    error = np.linalg.norm(laplacian @ y - pole * y - x) / np.linalg.norm(x)
+    below = int((factor.U.diagonal() < 0).sum())
+    ordered = np.array_equal(factor.perm_r, factor.perm_c)
+    if error <= EPS**0.5 and below <= most and ordered:
+        return factor, pole, below
+    return _factor(laplacian, _below(pole)), _below(pole), 0
+
+
+def dense_pairs(laplacian: Tensor, known: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The ``k`` smallest pairs of a dense symmetric matrix beyond the ``known (n, c)`` null
+    vectors; of all of it where there are none.
+
+    With null vectors it is positive semi-definite, and its entries may differ by many decades: then
+    the pseudo-inverse has the small eigenvalues to full relative accuracy,
+
+        H^+ = P D^-1/2 (S + u u^T)^-1 D^-1/2 P,   S = D^-1/2 H D^-1/2,  D = diag H,  P = I - q q^T
+
+    with orthonormal null vectors q of H and u of S.
+    """
+    if known.shape[1]:
+        tiny = torch.finfo(laplacian.dtype).tiny
+        root = laplacian.diagonal().clamp_min(tiny).rsqrt()[:, None]
+        alone = laplacian.diagonal()[:, None] <= tiny  # a point without edges is a null vector
+        root = torch.where(alone, 1.0, root)
+        null = torch.linalg.qr(known / root)[0]
+        factor, status = torch.linalg.cholesky_ex(root * laplacian * root.mT + null @ null.mT)
+        if not bool(status):
+            inverse = root * torch.cholesky_inverse(factor) * root.mT
+            inverse = inverse - known @ (known.mT @ inverse)
+            inverse = inverse - (inverse @ known) @ known.mT
+            n = len(inverse)
+            values, vectors = _some_pairs((inverse + inverse.mT) / 2, n - k, n)
+            if float(values[0]) > EPS**0.5 * float(values[-1]):
+                return 1 / values.flip(0), vectors.flip(1)
+        lift = 4 * laplacian.abs().max()  # above all eigenvalues that a row of few entries allows
+        laplacian = laplacian + lift * known @ known.mT
+    return _some_pairs((laplacian + laplacian.mT) / 2, 0, k)
+
+
+def _some_pairs(matrix: Tensor, first: int, end: int) -> tuple[Tensor, Tensor]:
+    """Eigenpairs ``first`` to ``end`` of a dense symmetric matrix; on the host no others are
+    computed.
+    """
+    if matrix.device.type == "cpu" and matrix.dtype in (torch.float32, torch.float64):
+        found = scipy.linalg.eigh(matrix.numpy(), subset_by_index=[first, end - 1])
+        return torch.from_numpy(found[0]), torch.from_numpy(found[1])
+    values, vectors = torch.linalg.eigh(matrix)
+    return values[first:end], vectors[:, first:end]
 
 
 def smallest_pairs(
-    laplacian: Any, k: int, *, pole: float, known: np.ndarray | None = None, accuracy: float = ACCURACY
+    laplacian: Any,
+    k: int,
+    *,
+    pole: float,
+    known: np.ndarray | None = None,
+    accuracy: float = ACCURACY,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The ``k`` smallest pairs of a symmetric positive semi-definite scipy matrix, orthogonal to ``known (n, c)``.
+    """The ``k`` smallest pairs of a symmetric positive semi-definite scipy matrix, orthogonal to
+    its null vectors ``known (n, c)``.
 
-    Eigenvalues ``(k,)`` ascending and orthonormal vectors ``(n, k)``; ``pole`` is below 0, or amid the wanted ones.
+    Eigenvalues ``(k,)`` ascending and orthonormal vectors ``(n, k)``; ``pole`` is below 0, or amid
+    the wanted ones.
     """
     n = laplacian.shape[0]
     known = np.empty((n, 0)) if known is None else known
-    if INVERSION.dense * k > n:
-        lifted = laplacian.toarray() + 4 * np.abs(laplacian).max() * known @ known.T
-        small, vectors = np.linalg.eigh((lifted + lifted.T) / 2)
-        return np.maximum(small[:k], 0.0), vectors[:, :k]
-    factor, pole, below = _counted(laplacian, pole, known.shape[1] + INVERSION.below * k)
+    if DENSE * k > n:
+        whole = torch.from_numpy(laplacian.toarray())
+        small, vectors = dense_pairs(whole, torch.from_numpy(known), k)
+        return small.clamp_min(0.0).numpy(), vectors.numpy()
+    factor, pole, below = _counted(laplacian, pole, known.shape[1] + BELOW * k)
     generator = torch.Generator().manual_seed(0)
 
     def inverse(block: Tensor) -> Tensor:
         return torch.from_numpy(factor.solve(block.numpy().T).T)
 
-    rows = torch.from_numpy(np.ascontiguousarray(known.T))
-
     def enough(block: Tensor) -> float:
-        """The relative residual of the inverse along these rows that is one of ``accuracy`` of H."""
+        """The relative residual of the inverse along these rows that is one of ``accuracy`` of
+        H, of which a twentieth counts at least: eigenvalues are to be exact as well.
+        """
+        if pole <= 0:
+            return accuracy
         image = laplacian @ block.numpy().T - pole * block.numpy().T
-        return accuracy / max(INVERSION.least, float(np.linalg.norm(image, 2))) if pole > 0 else accuracy
+        return accuracy / max(0.05, float(np.linalg.norm(image, 2)))
 
-    values, found, left = _smallest(inverse, pole, rows, k, enough, generator)
+    rows = torch.from_numpy(np.ascontiguousarray(known.T))
+    values, found, left = _krylov(inverse, pole, rows, k, enough, generator)
     if left > 1:
-        warn(f"shift-and-invert filled its space of vectors at {left:.1e} times the residual {accuracy:.0e} asked for")
+        warn(f"shift-and-invert filled its space at {left:.1e} times the residual {accuracy:.0e}")
     while _repeated(values, pole) or int((values < pole).sum()) + len(rows) < below:
-        more, new, _ = _smallest(inverse, pole, torch.cat([rows, found]), INVERSION.block, enough, generator)
+        more, new, _ = _krylov(inverse, pole, torch.cat([rows, found]), BLOCK, enough, generator)
         if float(more[0]) + abs(pole) >= (float(values[k - 1]) + abs(pole)) * (1 - 1e-9):
             break
         values, found = torch.cat([values, more]).sort().values, torch.cat([found, new])
-    if len(found) == k and -pole < float(values[0]):  # values of H to the soundness of the factor: the pole is small
+    if len(found) == k and -pole < float(values[0]):
+        # Values of H to the soundness of the factor: the pole is small.
         return values.clamp_min(0.0).numpy(), found.numpy().T
     # One Rayleigh-Ritz on the matrix itself: values without the pole.
     gaps, turn = small_ritz(found @ torch.from_numpy(laplacian @ found.numpy().T))
@@ -175,49 +227,67 @@ def smallest_pairs(
 
 
 def solve_shifted(smoother: Smoother, k: int, gap: float) -> Eigenpairs | None:
-    """The ``k`` leading pairs where gaps 1 - mu are far below the residual that solvers stop at, given a rough second
-    one; None where they are not found, or cost too much.
+    """The ``k`` leading pairs where gaps 1 - mu are far below the residual that solvers stop at,
+    given a rough second one; None where they are not found, or cost too much.
 
-    A potential of 1e8, or a measure with as much on some points, makes the step of the smoother so short that all gaps
-    of smooth functions are 1e-8 to 1e-13. The factor of ``H + gap`` sees them as they are.
+    A potential of 1e8, or a measure with as much on some points, makes the step of the smoother so
+    short that all gaps of smooth functions are 1e-8 to 1e-13. The factor of ``H + gap`` sees them
+    as they are.
     """
-    if not smoother.symmetric or smoother.n > INVERSION.shifted or k >= smoother.n - 1:
+    if not smoother.symmetric or smoother.n > SHIFTED or k >= smoother.n - 1:
         return None
     laplacian = as_scipy(SparseOperator(smoother.matrix, None, smoother.leaving).laplacian())
-    before = np.full(k, np.inf)
-    for _ in range(INVERSION.rounds):
-        try:
-            gaps, vectors = smallest_pairs(laplacian, k, pole=-gap)
-        except (RuntimeError, MemoryError, np.linalg.LinAlgError):
-            return None
+    known = np.empty((smoother.n, 0))
+    if smoother.fixes_mass:
+        known = null_vectors(smoother, k)[0].cpu().numpy()
+    gaps, vectors, second = np.zeros(0), known[:, :0], gap
+    before = np.full(k - known.shape[1], np.inf)
+    for _ in range(3):  # the first gap is too large by the error that is to be removed
+        if len(before):
+            try:
+                gaps, vectors = smallest_pairs(laplacian, len(before), pole=-gap, known=known)
+            except (RuntimeError, MemoryError, np.linalg.LinAlgError):
+                return None
+            second = float(gaps[int(not known.shape[1] and k > 1)])
         if not np.isfinite(gaps).all():
             return None
-        if np.abs(gaps - before).max() <= INVERSION.settled * gaps[min(1, k - 1)]:
+        if np.abs(gaps - before).max(initial=0.0) <= 1e-3 * second:
+            vectors, gaps = np.hstack([known, vectors]), np.r_[np.zeros(known.shape[1]), gaps]
             residual = float(np.linalg.norm(laplacian @ vectors - vectors * gaps, axis=0).max())
-            q, g = (torch.from_numpy(np.ascontiguousarray(each)).to(smoother.device) for each in (vectors, gaps))
+            q, g = (torch.from_numpy(each.copy()).to(smoother.device) for each in (vectors, gaps))
             return Eigenpairs(q, g, "shifted", residual)
-        before, gap = gaps, max(float(gaps[min(1, k - 1)]), np.finfo(np.float64).eps)
+        before, gap = gaps, max(second, EPS)
     return None
 
 
 def _repeated(values: Tensor, pole: float) -> bool:
-    """Whether some value, of those ascending, has as many copies as a block can find, and so perhaps more."""
-    last = INVERSION.block - 1
-    return bool((values[last:] - values[:-last] <= INVERSION.equal * (values[:-last] + abs(pole))).any())
+    """Whether some value, of those ascending, has as many copies as a block can find, and so
+    perhaps more: to a relative 1e-4, since copies of a sample differ.
+    """
+    last = BLOCK - 1
+    first = values[:-last]
+    return bool((values[last:] - first <= 1e-4 * (first + abs(pole))).any())
 
 
-def _smallest(
-    inverse: Rows, pole: float, known: Tensor, k: int, enough: Callable[[Tensor], float], generator: torch.Generator
+def _krylov(
+    inverse: Rows,
+    pole: float,
+    known: Tensor,
+    k: int,
+    enough: Callable[[Tensor], float],
+    generator: torch.Generator,
 ) -> tuple[Tensor, Tensor, float]:
-    """The ``k`` smallest values, ascending, and vectors ``(k, n)`` of H without its ``known (c, n)`` ones; and how many
-    times what is enough is left of their residuals: above 1 where no more vectors fit."""
-    (c, n), b = known.shape, INVERSION.block
-    basis = torch.empty((min(n, c + 8 * k + 60), n), dtype=torch.float64)  # pages never written take no memory
+    """The ``k`` smallest values, ascending, and vectors ``(k, n)`` of H without its ``known (c,
+    n)`` ones; and how many times what is enough is left of their residuals: above 1 where no more
+    vectors fit.
+    """
+    (c, n), b = known.shape, BLOCK
+    # Pages never written take no memory.
+    basis = torch.empty((min(n, c + 8 * k + 60), n), dtype=torch.float64)
     basis[:c] = known
     small = torch.zeros((len(basis), len(basis)), dtype=torch.float64)
     block, m = _apart(torch.randn((b, n), dtype=torch.float64, generator=generator), known), c
-    amid = bool(pole >= 0)  # numpy's does not index a tuple
-    looked = c + int(INVERSION.first[amid] * k)
+    looked = c + 2 * k
     while True:
         basis[m : m + b] = block
         m += b
@@ -228,22 +298,29 @@ def _smallest(
         image = torch.addmm(image, inner, near, alpha=-1)
         image = torch.addmm(image, image @ basis[:m].mT, basis[:m], alpha=-1)
         block, right = torch.linalg.qr(image.mT)
-        if float(right.diagonal().abs().min()) < INVERSION.lost * float(inner.norm()):  # what is left is rounding too
-            block, again = torch.linalg.qr(torch.addmm(block, basis[:m].mT, basis[:m] @ block, alpha=-1))
+        least = float(right.diagonal().abs().min())
+        if least < 1e-3 * float(inner.norm()):  # what is left is rounding too
+            block, again = torch.linalg.qr(
+                torch.addmm(block, basis[:m].mT, basis[:m] @ block, alpha=-1)
+            )
             right = again @ right
         block, full = block.mT, m + b > len(basis)
         if m >= looked or full:
             poles, turn = small_ritz(small[c:m, c:m])
             values = pole + 1 / poles
-            # What is not yet near any eigenvalue may lie beside 0, where there are none: H has no negative ones.
+            # What is not yet near any eigenvalue may lie beside 0, where there are none: H has no
+            # negative ones.
             values, order = torch.where(values < -1e-3 * abs(pole), torch.inf, values).sort()
             values, order = values[:k], order[:k]
-            left = float(((right @ turn[-b:, order]).norm(dim=0) / poles[order].abs()).max()) / enough(block)
+            errors = (right @ turn[-b:, order]).norm(dim=0) / poles[order].abs()
+            left = float(errors.max()) / enough(block)
             if left <= 1 or full:
                 return values, turn[:, order].mT @ basis[c:m], left
-            looked = m + max(b, min(k // 2, round(INVERSION.digit[amid] * k * math.log10(left))))
-        first = float(small[c : c + b, c : c + b].abs().max())
-        if float(right.diagonal().abs().min()) < 1e-12 * first:  # the blocks hold all that they can reach
+            looked = m + max(b, k // 8)
+        if float(right.diagonal().abs().min()) < 4e3 * EPS * float(
+            small[c : c + b, c : c + b].max()
+        ):
+            # The blocks hold all that they can reach.
             fresh = torch.randn(block.shape, dtype=torch.float64, generator=generator)
             block, right = _apart(fresh, basis[:m]), 0 * right
         small[m : m + b, m - b : m], small[m - b : m, m : m + b] = right, right.mT

@@ -1,21 +1,26 @@
-"""Algebraic multigrid for the Laplacian of a smoother: a few coarser copies of ``H = I - A`` and one cycle over them.
+"""Algebraic multigrid for the Laplacian of a smoother: a few coarser copies of ``H = I - A`` and
+one cycle over them.
 
-    scaled       S = D^-1/2 H D^-1/2,   D = diag H             points in dense spots are no stiffer than others
-    aggregates   a maximal independent set of roots, every other point joins the root of a neighbour
-    prolongation P = (I - 2/3 S) T,   T[i, a] = sqrt(m_i d_i) on the aggregate a of i, unit columns
-    coarse       H <- P^T S P,   G <- P^T D^-1/2 G D^-1/2 P    the same eigenproblem  H y = g G y  on fewer points
+    scaled         S = D^-1/2 H D^-1/2,   D = diag H       points in dense spots are no stiffer
+    aggregates     a maximal independent set of roots, every other point joins a neighbour's root
+    prolongation   P = (I - 2/3 S) T,   T[i, a] = sqrt(m_i d_i) on i's aggregate a, unit columns
+    coarse         H <- P^T S P,   G <- P^T D^-1/2 G D^-1/2 P
+                   the same eigenproblem  H y = g G y  on fewer points
 
-The graph of a table of high dimension is an expander: its neighbourhoods overlap so little that coarse levels fill in.
-Their entries are counted on a few rows before they are computed, and coarsening ends where they would grow.
+The graph of a table of high dimension is an expander: its neighbourhoods overlap so little that
+coarse levels fill in. Their entries are counted on a few rows before they are computed, and
+coarsening ends where they would grow.
 
-P reproduces the known null vectors exactly, so on smooth vectors the coarse problem is as good as the fine one.  One
-symmetric V-cycle (one polynomial of degree 1 in S before and after the coarse correction: four products on the finest
-level) is a preconditioner for H.  Matrices are built in float64 and applied in float32 to blocks (n, p), on any device.
+P reproduces the known null vector exactly, so on smooth vectors the coarse problem is as good as
+the fine one.  One symmetric V-cycle (one polynomial of degree 1 in S before and after the coarse
+correction: four products on the finest level) is a preconditioner for H.  Matrices are built in
+float64 and applied in float32 to blocks (n, p), on any device.
 
 Algebra of sparse CSR matrices on the device of their operands: what a hierarchy is built from.
 
-    (A B)[i, j] = sum_k A[i, k] B[k, j]        every product is written out, sorted by (i, j) and summed     any device
-                                               row by row in C                                               host: scipy
+    (A B)[i, j] = sum_k A[i, k] B[k, j]        host: scipy, row by row
+                                               device: every product is written out, sorted by
+                                               (i, j) and summed
 
 Values keep their precision, indices have 32 bits where they suffice.  Rows need not be sorted.
 """
@@ -29,22 +34,11 @@ from torch import Tensor
 from ..search.layout import as_scipy
 from ..smoothers.smoother import csr, from_scipy, on_host, pointers_to, rows_of, transpose
 
-
-@dataclass(frozen=True)
-class Coarsening:
-    """Constants of the hierarchy; `docs/constants.md` has their derivation or ablation."""
-
-    omega: float = 2 / 3  # damping of the prolongation: smoothed aggregation [Vanek, Mandel, Brezina 1996]
-    low: float = 0.2  # part of the spectrum of S, [low, high], that smoothing takes care of
-    high: float = 1.9
-    smallest: int = 400  # points at which coarsening ends: dense algebra takes over
-    slowest: float = 0.6  # a level with more than this share of the points above is not worth having
-    growth: float = 1.5  # entries of a level, relative to those of the one above, from which the graph is an expander
-    sampled: int = 64  # rows that they are estimated from
-    densest: int = 24  # points per column of the block, up to which the coarsest level is inverted densely
-
-
-COARSENING = Coarsening()
+SMALLEST = 400  # points at which coarsening ends: dense algebra takes over
+DENSEST = 24  # points per column of the block, up to which the coarsest level is inverted densely
+SLOWEST = 0.6  # a level with more than this share of the points above is not worth having
+EXPANDER = 1.5  # ratio of the entries of a level to those of the one above that none has in 3-D
+PRODUCTS = 1 << 27  # written out at once: about four gigabytes
 
 
 @dataclass(frozen=True)
@@ -77,7 +71,9 @@ class Finer(Level):
 
 @dataclass(frozen=True)
 class Coarsest(Level):
-    """The last level; ``inverse`` is the pseudo-inverse of S, or its smoothing where that would be too large."""
+    """The last level; ``inverse`` is the pseudo-inverse of S, or its smoothing where that would be
+    too large.
+    """
 
     inverse: Tensor
 
@@ -94,19 +90,27 @@ def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> Levels:
         on = rows == columns
         diagonal = torch.zeros(len(known), dtype=known.dtype, device=known.device)
         diagonal[rows[on]] = laplacian.values()[on]
-        root = torch.maximum(diagonal, 1e-24 * diagonal.max()).rsqrt()  # 0: a point without edges
-        matrix = scaled(laplacian, root, root)
+        # A point without edges, or a component that has become one point: 0 but for rounding, where
+        # aggregates have diagonals of about 1.  It is a known vector: its row is that of I.
+        rounding = torch.finfo(known.dtype).eps ** 0.5 if levels else 0.0
+        alone = diagonal <= rounding * diagonal.max()
+        root = torch.where(alone, 1.0, diagonal.rsqrt())
+        matrix = scaled(laplacian, torch.where(alone, 0.0, root), root)
+        matrix.values()[on] = matrix.values()[on] + alone[rows[on]]
         level = (laplacian, gram, known, root.float()[:, None], in_precision(matrix))
         n, null = len(known), known / root[:, None]
         labels, count = aggregate(matrix)
-        most = max(COARSENING.smallest, COARSENING.densest * width)
-        last = n <= COARSENING.smallest or 2 * count < 3 * width or count > COARSENING.slowest * n
+        most = max(SMALLEST, DENSEST * width)
+        last = n <= SMALLEST or 2 * count < 3 * width or count > SLOWEST * n
         if not last:
             prolong, coarse_known = _prolongation(matrix, null, labels, count)
             back = transpose(prolong)
-            last = count > most and _coarse_entries(back, matrix, prolong) > COARSENING.growth * len(matrix.values())
+            entries = EXPANDER * len(matrix.values())
+            last = count > most and _coarse_entries(back, matrix, prolong) > entries
         if last:
-            inverse = _pseudo_inverse(matrix, null) if n <= most else in_precision(_smoothing(matrix, on))
+            inverse = (
+                _pseudo_inverse(matrix, null) if n <= most else in_precision(_smoothing(matrix, on))
+            )
             return [*levels, Coarsest(*level, inverse)]
         known = coarse_known
         levels.append(Finer(*level, *map(in_precision, (_smoothing(matrix, on), back, prolong))))
@@ -119,12 +123,15 @@ def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> Levels:
 def _coarse_entries(back: Tensor, matrix: Tensor, prolong: Tensor) -> float:
     """About how many entries ``P^T S P`` has: those of a few of its rows, times their number."""
     count = back.shape[0]
-    rows = torch.randint(count, (COARSENING.sampled,), generator=torch.Generator().manual_seed(0)).to(matrix.device)
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randint(count, (64,), generator=generator).to(matrix.device)
     chosen = back.to_sparse_coo().index_select(0, rows).to_sparse_csr()
     return len(multiply(multiply(chosen, matrix), prolong).values()) / len(rows) * count
 
 
-def _prolongation(matrix: Tensor, null: Tensor, labels: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def _prolongation(
+    matrix: Tensor, null: Tensor, labels: Tensor, count: int
+) -> tuple[Tensor, Tensor]:
     """``P = (I - omega S) T`` and the null vectors of the coarse level, ``T^T null``."""
     weight = null[:, 0].abs()
     size = weight.new_zeros(count).index_add_(0, labels, weight.square()).sqrt()
@@ -132,15 +139,17 @@ def _prolongation(matrix: Tensor, null: Tensor, labels: Tensor, count: int) -> t
     pointers = torch.arange(len(labels) + 1, device=labels.device)
     tentative = csr(pointers, labels, weight, (len(labels), count))
     rows, columns = rows_of(matrix), matrix.col_indices()
-    jacobi = torch.where(rows == columns, 1.0, 0.0).to(weight) - COARSENING.omega * matrix.values()
+    # Smoothed aggregation [Vanek, Mandel, Brezina 1996].
+    jacobi = torch.where(rows == columns, 1.0, 0.0).to(weight) - 2 / 3 * matrix.values()
     coarse = null.new_zeros((count, null.shape[1])).index_add_(0, labels, weight[:, None] * null)
     return multiply(with_values(matrix, jacobi), tentative), coarse
 
 
 def _smoothing(matrix: Tensor, on: Tensor) -> Tensor:
-    """Minimax on [low, high]: ``x = (a - b S) r`` is the second Chebyshev iterate from zero."""
-    low, high = COARSENING.low, COARSENING.high
-    centre, half = (high + low) / 2, (high - low) / 2
+    """Minimax on [.2, 2]: ``x = (a - b S) r`` is the second Chebyshev iterate from zero. S has no
+    eigenvalue above 2 [Gershgorin]; the lowest tenth is left to the coarse level.
+    """
+    centre, half = 1.1, 0.9
     first = 2 * centre / (2 * centre**2 - half**2)
     return with_values(matrix, 2 * first * on.to(matrix.dtype) - first / centre * matrix.values())
 
@@ -153,24 +162,31 @@ def cycle(levels: Levels, residual: Tensor, at: int = 0) -> Tensor:
     x = level.smooth @ residual
     left = torch.addmm(residual, level.scaled, x, alpha=-1)
     coarse = levels[at + 1].scale  # the coarse level is solved in its own scaled vectors, too
-    torch.addmm(x, level.up, cycle(levels, (level.down @ left).mul_(coarse), at + 1).mul_(coarse), out=x)
+    torch.addmm(
+        x, level.up, cycle(levels, (level.down @ left).mul_(coarse), at + 1).mul_(coarse), out=x
+    )
     torch.addmm(residual, level.scaled, x, alpha=-1, out=left)
     return torch.addmm(x, level.smooth, left, out=x)
 
 
 def inverse(levels: Levels, residual: Tensor, at: int = 0) -> Tensor:
-    """``S^-1 residual`` to about one digit: two cycles. They are cheap beside the Rayleigh-Ritz step that follows."""
+    """``S^-1 residual`` to about one digit: two cycles. They are cheap beside the Rayleigh-Ritz
+    step that follows.
+    """
     x = cycle(levels, residual, at)
     return x.add_(cycle(levels, torch.addmm(residual, levels[at].scaled, x, alpha=-1), at))
 
 
 def aggregate(graph: Tensor) -> tuple[Tensor, int]:
-    """Labels ``(n,)`` of connected groups of points, and how many: a random maximal independent set and its rings.
+    """Labels ``(n,)`` of connected groups of points, and how many: a random maximal independent set
+    and its rings.
 
-    Luby's rounds: an undecided point becomes a root where its random key is the largest among its undecided neighbours.
+    Luby's rounds: an undecided point becomes a root where its random key is the largest among its
+    undecided neighbours.
     """
     n = graph.shape[0]
-    # Odd multipliers permute the residues modulo 2^31: keys that differ, look random and are the same everywhere.
+    # Odd multipliers permute the residues modulo 2^31: keys that differ, look random and are the
+    # same everywhere.
     key = torch.arange(n, device=graph.device)
     for factor in (1_103_515_245, 747_796_405):
         key = (key * factor) & 0x7FFFFFFF
@@ -195,22 +211,24 @@ def _pseudo_inverse(matrix: Tensor, null: Tensor) -> Tensor:
     basis = torch.linalg.qr(null)[0]
     outer = basis @ basis.mT
     factor, status = torch.linalg.cholesky_ex(lifted := matrix.to_dense() + outer)
-    inverse = torch.linalg.inv(lifted) if bool(status) else torch.cholesky_inverse(factor)  # half of the work
+    inverse = (
+        torch.linalg.inv(lifted) if bool(status) else torch.cholesky_inverse(factor)
+    )  # half of the work
     inverse = inverse - outer
     return ((inverse + inverse.mT) / 2).float()
 
 
-PRODUCTS = 1 << 27  # written out at once: about four gigabytes
-
-
 def with_values(matrix: Tensor, values: Tensor) -> Tensor:
     """The same pattern with other values."""
-    return csr(matrix.crow_indices(), matrix.col_indices(), values, tuple(matrix.shape))  # type: ignore[arg-type]
+    rows, columns = matrix.shape
+    return csr(matrix.crow_indices(), matrix.col_indices(), values, (rows, columns))
 
 
 def scaled(matrix: Tensor, left: Tensor, right: Tensor | None = None) -> Tensor:
     """``diag(left) A diag(right)``."""
-    values = matrix.values() * left.repeat_interleave(matrix.crow_indices().diff(), output_size=len(matrix.values()))
+    values = matrix.values() * left.repeat_interleave(
+        matrix.crow_indices().diff(), output_size=len(matrix.values())
+    )
     return with_values(matrix, values if right is None else values * right[matrix.col_indices()])
 
 
@@ -229,7 +247,9 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
         entries = slice(int(pointers[first]), int(pointers[last]))
         total = int(ends[last] - ends[first])
         some = torch.arange(first, last, device=a.device)
-        rows = some.repeat_interleave(pointers[first : last + 1].diff(), output_size=entries.stop - entries.start)
+        rows = some.repeat_interleave(
+            pointers[first : last + 1].diff(), output_size=entries.stop - entries.start
+        )
         parts.append(_summed(rows, columns[entries], values[entries], width[entries], total, b))
         first = last
     rows, columns, values = (torch.cat(part) for part in zip(*parts, strict=True))
@@ -239,7 +259,9 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
 def _summed(
     rows: Tensor, columns: Tensor, values: Tensor, width: Tensor, total: int, b: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows, columns and values of the products of some entries of A with the rows of B that they meet."""
+    """Rows, columns and values of the products of some entries of A with the rows of B that they
+    meet.
+    """
     source = torch.arange(len(rows), device=rows.device).repeat_interleave(width, output_size=total)
     start = b.crow_indices().long()[columns] - (width.cumsum(0) - width)
     place = start[source] + torch.arange(total, device=rows.device)
@@ -247,15 +269,23 @@ def _summed(
     products = (values[source] * b.values()[place])[order]
     del source, place, order
     key, place = torch.unique_consecutive(key, return_inverse=True)
-    return key // b.shape[1], key % b.shape[1], products.new_zeros(len(key)).index_add_(0, place, products)
+    return (
+        key // b.shape[1],
+        key % b.shape[1],
+        products.new_zeros(len(key)).index_add_(0, place, products),
+    )
 
 
 def row_max(matrix: Tensor, key: Tensor) -> Tensor:
-    """The largest of the keys of every row's own and its neighbours' ``(n,)``; keys are whole numbers."""
+    """The largest of the keys of every row's own and its neighbours' ``(n,)``; keys are whole
+    numbers.
+    """
     pointers, columns = matrix.crow_indices(), matrix.col_indices()
     if not on_host(matrix):
         return key.scatter_reduce(0, rows_of(matrix), key[columns], "amax")
     full = pointers.diff().numpy().nonzero()[0]  # reduceat cannot do empty rows
     out = key.numpy().copy()
-    out[full] = np.maximum(out[full], np.maximum.reduceat(key.numpy()[columns.numpy()], pointers.numpy()[full]))
+    out[full] = np.maximum(
+        out[full], np.maximum.reduceat(key.numpy()[columns.numpy()], pointers.numpy()[full])
+    )
     return torch.from_numpy(out)

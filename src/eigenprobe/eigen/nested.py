@@ -1,17 +1,18 @@
-"""Nested iteration: eigenvectors from coarse to fine by locally optimal block conjugate gradients [Knyazev 2001].
+"""Nested iteration: eigenvectors from coarse to fine by locally optimal block conjugate gradients
+[Knyazev 2001].
 
-    H y = g G y,   H = I - A,  g = 1 - mu ascending                       (G = I on the finest level)
-    R = H X - G X diag g,   W = B R         B: two multigrid cycles       residuals, preconditioned
-    X, P <- the best p vectors in span [X, W, P] and their new part       Rayleigh-Ritz, at most 3p columns
-    done:  |r| <= tol  and  <r, B r> <= accuracy * g                      <r, B r> estimates the error of g
+    H y = g G y,   H = I - A,  g = 1 - mu ascending            (G = I on the finest level)
+    R = H X - G X diag g,   W = B R                            B: two multigrid cycles
+    X, P <- the best p vectors in span [X, W, P] and their new part        at most 3p columns
+    done:  |r| <= tol  and  <r, B r> <= accuracy * g           <r, B r>: the error of g
 
-The coarsest level, whose inverse is dense, starts from random vectors; each finer one starts from the prolonged vectors
-of the one below, so the number of sweeps over the full cloud is small and does not grow with it.  Blocks X (n, p) are
-float32, inner products float64; what float32 cannot reach is swept in float64 at the end.
+The coarsest level, whose inverse is dense, starts from random vectors; each finer one starts from
+the prolonged vectors of the one below, so the number of sweeps over the full cloud is small and
+does not grow with it.  Blocks X (n, p) are float32, inner products float64; what float32 cannot
+reach is swept in float64 at the end.
 """
 
 import math
-from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
 
@@ -19,50 +20,55 @@ import torch
 from torch import Tensor
 
 from ..host.progress import report
-from .filtered import FILTERING, refine
+from .filtered import refine
 from .multigrid import Coarsest, Finer, Level, Levels, hierarchy, in_precision, inverse
-from .problem import Eigenpairs, Problem, SparseOperator, Unsuited, inner, normal_block, times
+from .problem import (
+    Eigenpairs,
+    Problem,
+    SparseOperator,
+    Unsuited,
+    floor,
+    inner,
+    normal_block,
+    times,
+)
 from .span import small_ritz
 
-
-@dataclass(frozen=True)
-class Nesting:
-    """Constants of the iteration; `docs/constants.md` has their derivation or ablation."""
-
-    points: int = 6000  # from which a hierarchy pays
-    entries: int = 24  # per row, up to which the graph may be one of low dimension
-    sweeps: int = 30  # on the finest level
-    coarse_sweeps: int = 8  # on each coarser one
-    last_sweeps: int = 8  # on the finest level in float64, where float32 cannot reach the accuracy
-    coarse_accuracy: float = 0.01  # a coarse level need not be more accurate than its discretisation
-    accuracy: float = 5e-6  # of eigenvalues, relative, as estimated before the last sweep: a tenth of it after that
-    swept_guards: int = 4  # guard columns improved along with the wanted ones; the others only widen the span
-
-
-NESTING = Nesting()
+POINTS = 6000  # from which a hierarchy pays
+ENTRIES = 24  # per row, up to which the graph may be one of low dimension
+SWEEPS = 30  # at most on the finest level; on a coarser one, and in float64 at last, a quarter
+ACCURACY = 5e-6  # of eigenvalues, relative, before the last sweep: a tenth of it after that
+GUARDS = 4  # columns improved along with the wanted ones; the others only widen the span
 
 
 def suits(problem: Problem) -> bool:
-    operator, many = problem.operator, problem.n >= NESTING.points and problem.start is None
-    known = isinstance(operator, SparseOperator) and problem.known.shape[1] > 0
-    return many and known and problem.sparse.entries <= NESTING.entries * problem.n
+    """Of a connected operator whose constant is known."""
+    connected = problem.known.shape[1] > 0 and problem.labels is None
+    if not isinstance(problem.operator, SparseOperator) or not connected:
+        return False
+    many = problem.n >= POINTS and problem.start is None
+    return (many or problem.stiff) and problem.sparse.entries <= ENTRIES * problem.n
 
 
 def solve(problem: Problem) -> Eigenpairs:
-    goal = Goal(problem.wanted, 0.8 * problem.tol, NESTING.accuracy)
-    levels = hierarchy(problem.sparse.laplacian(), problem.known, problem.width + problem.known.shape[1])
+    goal = Goal(problem.wanted, 0.8 * problem.tol, ACCURACY)
+    levels = hierarchy(
+        problem.sparse.laplacian(), problem.known, problem.width + problem.known.shape[1]
+    )
     if not isinstance(last := levels[-1], Coarsest) or last.inverse.layout != torch.strided:
         raise Unsuited("coarse levels of this graph fill in")
     start = nested_start(levels, problem.width, goal)
-    block = start.x[:, : problem.wanted + NESTING.swept_guards].double()
-    found = improve(levels, 0, block, goal, NESTING.last_sweeps, start.error)
-    if float(found.norms.max()) > problem.tol:
-        return refine(problem, found.x)
+    block = start.x[:, : problem.wanted + GUARDS].double()
+    found = improve(levels, 0, block, goal, SWEEPS // 4, start.error)
+    if float(found.norms.max()) > problem.tol:  # copies of the last value were not swept
+        return refine(problem, torch.cat([found.x, start.x[:, block.shape[1] :].double()], 1))
     return Eigenpairs(found.x[:, : problem.wanted], found.g[: problem.wanted])
 
 
 class Goal(NamedTuple):
-    """The first ``wanted`` columns shall have residuals below ``tol`` and eigenvalues to ``accuracy``, relative."""
+    """The first ``wanted`` columns shall have residuals below ``tol`` and eigenvalues to
+    ``accuracy``, relative.
+    """
 
     wanted: int
     tol: float
@@ -70,8 +76,8 @@ class Goal(NamedTuple):
 
 
 class Improved(NamedTuple):
-    """Ritz vectors ``(n, p)`` and values ``(p,)`` on their device; of those wanted, on the host, the norms of their
-    residuals and the estimated errors of their values."""
+    """Ritz vectors ``(n, p)`` and values ``(p,)`` on their device; of those wanted, on the host,
+    the norms of their residuals and the estimated errors of their values."""
 
     x: Tensor
     g: Tensor
@@ -80,35 +86,45 @@ class Improved(NamedTuple):
 
 
 def nested_start(levels: Levels, width: int, goal: Goal) -> Improved:
-    """Approximate eigenvectors ``(n, width)`` float32 of the smallest eigenvalues beyond the known ones.
+    """Approximate eigenvectors ``(n, width)`` float32 of the smallest eigenvalues beyond the known
+    ones.
 
     Stops early where it no longer gains.
     """
-    rough = goal._replace(tol=math.inf, accuracy=NESTING.coarse_accuracy)
+    # A coarse level need not be more accurate than its discretisation.
+    rough = goal._replace(tol=math.inf, accuracy=0.01)
     coarsest = levels[-1]
     generator = torch.Generator().manual_seed(0)
     block = normal_block((coarsest.n, width), generator, coarsest.known.device, torch.float32)
     block = inverse(levels, block, len(levels) - 1).mul_(coarsest.scale)
     finer = [level for level in levels if isinstance(level, Finer)]
     for at in range(len(finer), 0, -1):
-        block = improve(levels, at, block, rough, NESTING.coarse_sweeps).x
+        block = improve(levels, at, block, rough, SWEEPS // 4).x
         block = finer[at - 1].prolong(block)
-    return improve(levels, 0, block, goal, NESTING.sweeps)
+    return improve(levels, 0, block, goal, SWEEPS)
 
 
-def improve(levels: Levels, at: int, x: Tensor, goal: Goal, sweeps: int, error: Tensor | None = None) -> Improved:
-    """At most ``sweeps`` sweeps on one level, fewer where the goal is reached; ``error`` is known from before."""
+def improve(
+    levels: Levels, at: int, x: Tensor, goal: Goal, sweeps: int, error: Tensor | None = None
+) -> Improved:
+    """At most ``sweeps`` sweeps on one level, fewer where the goal is reached; ``error`` is known
+    from before.
+    """
     problem, scale = _Problem(levels[at], x.dtype), levels[at].scale
-    wanted, last = goal.wanted, min(goal.wanted + NESTING.swept_guards, x.shape[1])
+    wanted, last = goal.wanted, min(goal.wanted + GUARDS, x.shape[1])
     x, hx, g = _whole(last, *problem.rotated(problem.project(x)))
     p = hp = None
     best, stalled = math.inf, 0
-    floor = FILTERING.floor[0] ** 2 if x.dtype == torch.float32 else 0.0  # an error that rounding makes
+    rounding = floor(x.dtype) ** 2 if x.dtype == torch.float32 else 0.0  # an error that it makes
     error = torch.full((wanted,), math.inf, dtype=torch.float64) if error is None else error
     for sweep in range(sweeps + 1):
-        residual = torch.addcmul(hx[:, :last], problem.gram(x[:, :last]), g[:last].to(x.dtype), value=-1)
-        norms, values = torch.stack([_sums(residual[:, :wanted].square()).sqrt().double(), g[:wanted]]).cpu()
-        left = torch.maximum(norms / goal.tol, error / (goal.accuracy * values).clamp_min(floor))
+        residual = torch.addcmul(
+            hx[:, :last], problem.gram(x[:, :last]), g[:last].to(x.dtype), value=-1
+        )
+        norms, values = torch.stack(
+            [_sums(residual[:, :wanted].square()).sqrt().double(), g[:wanted]]
+        ).cpu()
+        left = torch.maximum(norms / goal.tol, error / (goal.accuracy * values).clamp_min(rounding))
         worst = float(left.max())
         stalled = stalled + 1 if worst > 0.9 * best else 0
         best = min(best, worst)
@@ -136,7 +152,9 @@ def improve(levels: Levels, at: int, x: Tensor, goal: Goal, sweeps: int, error: 
 
 
 class _Problem:
-    """``H`` and ``G`` of a level in the precision of its blocks, and the projection away from the known vectors."""
+    """``H`` and ``G`` of a level in the precision of its blocks, and the projection away from the
+    known vectors.
+    """
 
     def __init__(self, level: Level, dtype: torch.dtype) -> None:
         self.laplacian = in_precision(level.laplacian, dtype)
@@ -158,7 +176,9 @@ class _Problem:
         return times(x, turn), times(hx, turn), g
 
     def ritz(self, blocks: list[Tensor], images: list[Tensor], g: Tensor) -> tuple[Tensor, ...]:
-        """Rayleigh-Ritz on the span of the blocks, of which the first holds Ritz vectors already (values ``g``)."""
+        """Rayleigh-Ritz on the span of the blocks, of which the first holds Ritz vectors already
+        (values ``g``).
+        """
         grams = [self.gram(b) for b in blocks]
         left: list[list[Tensor]] = [[torch.eye(g.numel(), dtype=torch.float64, device=g.device)]]
         right: list[list[Tensor]] = [[torch.diag(g)]]
@@ -171,7 +191,9 @@ class _Problem:
 
 
 def _whole(columns: int, *found: Tensor) -> tuple[Tensor, ...]:
-    """What Rayleigh-Ritz found; on a graph that has coarsened to dependent vectors it finds fewer than are swept."""
+    """What Rayleigh-Ritz found; on a graph that has coarsened to dependent vectors it finds fewer
+    than are swept.
+    """
     if any(each.shape[-1] < columns for each in found):
         raise Unsuited("coarse vectors depend on each other")
     return found

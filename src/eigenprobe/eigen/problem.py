@@ -1,38 +1,52 @@
-"""The eigenproblem that every solver gets, the operators it is posed with, and what a solver gives back.
+"""The eigenproblem that every solver gets, the operators it is posed with, and what a solver gives
+back.
 
-    A q_k = mu_k q_k,   1 = mu_1 >= mu_2 >= ...;      gaps 1 - mu, which are tiny on large clouds, are what is kept
+    A q_k = mu_k q_k,   1 = mu_1 >= mu_2 >= ...        gaps 1 - mu, tiny on large clouds, are kept
 
-The multiplicity of mu = 1 is the number of connected components, and its eigenvectors are known: sqrt(mass), restricted
-to the components.  No solver iterates on them.
+The multiplicity of mu = 1 is the number of connected components, and its eigenvectors are known:
+sqrt(mass), restricted to the components.  No solver iterates on them, and their gaps are 0 exactly.
+Several clouds are blocks on the diagonal of A, one after the other.
 
 The Chebyshev recurrence, the operators it runs on, and the interval it needs.
 
-    T_0 = x,  T_1 = B x,  T_{j+1} = 2 B T_j - T_{j-1},      B = (A - c) / e,  c = (hi + lo)/2,  e = (hi - lo)/2
+    T_0 = x,  T_1 = B x,  T_{j+1} = 2 B T_j - T_{j-1}
+    B = (A - c) / e,  c = (hi + lo)/2,  e = (hi - lo)/2          c, e: one number per cloud
 
-Among polynomials of degree d bounded by 1 on [lo, hi], T_d grows fastest outside: eigenvectors above ``hi`` gain
-``cosh(d arccosh((mu - c)/e))`` over all others.  Shapes: x (n, p).  A term is one sparse product and nothing else: the
-shift sits on the stored diagonal, the scale and the subtraction in the product itself (``addmm`` in place).
+Among polynomials of degree d bounded by 1 on [lo, hi], T_d grows fastest outside: eigenvectors
+above ``hi`` gain ``cosh(d arccosh((mu - c)/e))`` over all others.  Shapes: x (n, p).  A term is one
+sparse product and nothing else: shift and scale sit in the stored values, the subtraction in the
+product itself (``addmm`` in place).
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
+from ..graph import components
+from ..search.layout import Segments
 from ..smoothers import Smoother
 from ..smoothers.smoother import csr, from_entries, rows_of
 
 Apply = Callable[[Tensor], Tensor]
 Step = Callable[[Tensor, Tensor | None], Tensor]
+WIDENED = 1 << 20  # rows of a block in float64 at once
+# A surface of area S has k eigenvalues below 4 pi k / S [Weyl].  Even points (a triangular lattice)
+# have cotangent weights 1 / sqrt 3 to six neighbours, so A_ii = 1 - c 2 sqrt 3 / m_i: the k-th gap
+# c 4 pi k / S is this number times k over the sum of 1 / (1 - A_ii).
+WEYL = 2 * math.pi / 3**0.5
 
 
 def terms(step: Step, x: Tensor, degree: int) -> Iterator[Tensor]:
-    """``T_0 x, ..., T_degree x``.  ``step(now, before)`` is ``2 B now - before``, or ``B now`` without ``before``,
-    whose memory it may use: a term is valid until the next but one is asked for."""
+    """``T_0 x, ..., T_degree x``.  ``step(now, before)`` is ``2 B now - before``, or ``B now``
+    without ``before``, whose memory it may use: a term is valid until the next but one is asked
+    for.
+    """
     before, now = x.clone(), step(x, None)
     yield before
     for _ in range(degree - 1):
@@ -47,26 +61,44 @@ def last_term(step: Step, x: Tensor, degree: int) -> Tensor:
     return deque(terms(step, x, degree), maxlen=1).pop()
 
 
+def chebyshev(
+    apply: Apply, x: Tensor, degree: int, lo: float | Tensor, hi: float | Tensor
+) -> Tensor:
+    """``T_degree(B) x``; the bounds are numbers or tensors that broadcast with ``x``."""
+    centre, half = (hi + lo) / 2, (hi - lo) / 2
+
+    def step(now: Tensor, before: Tensor | None) -> Tensor:
+        image = (apply(now) - centre * now) / half
+        return image if before is None else 2 * image - before
+
+    return last_term(step, x, degree)
+
+
 class Operator(Protocol):
-    """A symmetric operator as the solvers see it, in the precision of the block it is given."""
+    """A symmetric operator as the solvers see it, in the precision of the block ``(n, p)`` it is
+    given; ``filter`` takes an interval per cloud, ``(b,)`` on the host.
+    """
 
     n: int
     device: torch.device
 
     def apply(self, x: Tensor) -> Tensor: ...
 
-    def filter(self, x: Tensor, degree: int, lo: float, hi: float) -> Tensor: ...
+    def filter(self, x: Tensor, degree: int, lo: Tensor, hi: Tensor) -> Tensor: ...
 
 
 def smoother_filter(smoother: Smoother, x: Tensor, coefficients: Tensor) -> Tensor:
     """``sum_j c_j T_j(2 A - I) x`` on a smoother with spectrum in [0, 1].
 
-    ``x (b, n, c)`` and coefficients ``(b, D + 1)``, or ``(b, F, D + 1)`` for ``F`` filters -> ``(b, F, n, c)``. Clouds
-    of different sizes are padded to ``n`` rows; products are taken without the padding.
+    ``x (b, n, c)`` and coefficients ``(b, D + 1)``, or ``(b, F, D + 1)`` for ``F`` filters -> ``(b,
+    F, n, c)``. Clouds of different sizes are padded to ``n`` rows; products are taken without the
+    padding.
     """
     several, each = coefficients.ndim == 3, smoother.each
     scale = coefficients.to(x.dtype)
-    scale = scale[..., None, None] if several else scale[:, None, :, None, None]  # (b, F, D + 1, 1, 1)
+    scale = (
+        scale[..., None, None] if several else scale[:, None, :, None, None]
+    )  # (b, F, D + 1, 1, 1)
     step, degree = smoother_step(smoother), coefficients.shape[-1] - 1
     if each.equal:
         out = torch.zeros((*scale.shape[:2], *x.shape[1:]), dtype=x.dtype, device=x.device)
@@ -82,7 +114,9 @@ def smoother_filter(smoother: Smoother, x: Tensor, coefficients: Tensor) -> Tens
 
 
 def smoother_step(smoother: Smoother) -> Step:
-    """The recurrence of ``B = 2 A - I`` on blocks ``(b, n, c)`` or stacked rows: of ``2 B`` a term is one product."""
+    """The recurrence of ``B = 2 A - I`` on blocks ``(b, n, c)`` or stacked rows: of ``2 B`` a term
+    is one product.
+    """
     if smoother.matrix.ndim == 3:
         twice = 4 * smoother.matrix
         twice.diagonal(dim1=-2, dim2=-1).sub_(2)
@@ -102,44 +136,57 @@ def smoother_step(smoother: Smoother) -> Step:
     return step
 
 
-def growth(values: Tensor, lo: float, hi: float) -> Tensor:
-    """``arccosh((value - c)/e)``: the exponent a filter on ``[lo, hi]`` gains at a value per degree; 0 inside."""
+def growth(values: Tensor, lo: Tensor, hi: Tensor) -> Tensor:
+    """``arccosh((value - c)/e)``: the exponent a filter on ``[lo, hi]`` gains at values ``(b, p)``
+    per degree; 0 inside.
+    """
+    lo, hi = lo[:, None], hi[:, None]
     return torch.acosh(((2 * values - hi - lo) / (hi - lo)).clamp_min(1.0))
 
 
-def spectral_bounds(operator: Operator, generator: torch.Generator, steps: int = 12) -> tuple[float, float]:
-    """An interval that holds the spectrum: Lanczos, widened by the residuals of its two extreme Ritz values."""
-    steps = min(steps, operator.n)
-    vector = normal_block((operator.n, 1), generator, operator.device, torch.float64)
-    vector /= vector.norm()
-    previous, beta = torch.zeros_like(vector), torch.zeros((), dtype=vector.dtype, device=vector.device)
+def spectral_bounds(
+    operator: Operator, each: Segments, generator: torch.Generator, steps: int = 12
+) -> tuple[Tensor, Tensor]:
+    """Intervals ``(b,)``, on the host, that hold the spectrum of every cloud: Lanczos, widened by
+    the residuals of its two extreme Ritz values.
+    """
+    steps = min(steps, *each.sizes)
+    tiny = torch.finfo(torch.float64).tiny
+    vector = normal_block((operator.n, 1), generator, operator.device, torch.float64)[:, 0]
+    vector = vector / each.spread(each.inner(vector, vector).sqrt())
+    previous, beta = torch.zeros_like(vector), torch.zeros_like(vector)
     alphas, betas = [], []
     for _ in range(steps):
-        image = operator.apply(vector) - beta * previous
-        alpha = (image * vector).sum()
-        image = image - alpha * vector
-        previous, beta = vector, image.norm()
-        vector = image / beta.clamp_min(torch.finfo(torch.float64).tiny)
-        alphas.append(alpha)
-        betas.append(beta)
-    diagonal, off = torch.stack(alphas).cpu(), torch.stack(betas).cpu()
-    values, vectors = torch.linalg.eigh(torch.diag(diagonal) + torch.diag(off[:-1], -1))  # the lower triangle
-    slack = (off[-1] * vectors[-1]).abs()
-    return float(values[0] - slack[0]), float(values[-1] + slack[-1])
+        image = operator.apply(vector[:, None])[:, 0] - beta * previous
+        alphas.append(each.inner(image, vector))
+        image = image - each.spread(alphas[-1]) * vector
+        betas.append(each.inner(image, image).sqrt())
+        beta = each.spread(betas[-1])
+        previous, vector = vector, image / beta.clamp_min(tiny)
+    diagonal, off = torch.stack([torch.stack(alphas, -1), torch.stack(betas, -1)]).cpu()  # (b, s)
+    lower = torch.diag_embed(diagonal) + torch.diag_embed(off[:, :-1], -1)
+    values, vectors = torch.linalg.eigh(lower)
+    slack = (off[:, -1:] * vectors[:, -1]).abs()
+    return values[:, 0] - slack[:, 0], values[:, -1] + slack[:, -1]
 
 
-def normal_block(size: tuple[int, ...], generator: torch.Generator, device: torch.device, dtype: torch.dtype) -> Tensor:
+def floor(dtype: torch.dtype) -> float:
+    """The residual that sweeps in this precision do not go below: five roundings of a unit vector
+    (45 in float64, whose products are summed in any order).
+    """
+    return {torch.float32: 6e-7}.get(dtype, 1e-14)
+
+
+def normal_block(
+    size: tuple[int, ...], generator: torch.Generator, device: torch.device, dtype: torch.dtype
+) -> Tensor:
     """Gaussian numbers from ``generator``, wherever it lives, on ``device``."""
     return torch.randn(size, generator=generator, device=generator.device, dtype=dtype).to(device)
 
 
-WIDENED = 1 << 20  # rows of a block in float64 at once
-GROWN = 8  # points whose neighbourhoods are measured
-
-
 class Eigenpairs(NamedTuple):
-    """``vectors (n, k)`` orthonormal, ``gaps (k,)`` = 1 - mu ascending, float64; who found them, and the largest
-    residual ``|A q - mu q|``."""
+    """``vectors (n, k)`` orthonormal, ``gaps (k,)`` = 1 - mu ascending, float64; who found them,
+    and the largest residual ``|A q - mu q|``."""
 
     vectors: Tensor
     gaps: Tensor
@@ -157,37 +204,85 @@ class Unsuited(Exception):
 
 
 class SparseOperator:
-    """A symmetric sparse matrix, reordered by ``order``; one pattern, values in both precisions."""
+    """A symmetric sparse matrix, reordered by ``order``; one pattern, values in both precisions.
 
-    def __init__(self, matrix: Tensor, order: Tensor | None = None, leaving: Tensor | None = None) -> None:
+    ``laplacian_diagonal (n,)`` is ``1 - A_ii`` without cancellation, where it is known; ``clouds``
+    are the sizes of blocks on the diagonal, empty for one.
+    """
+
+    def __init__(
+        self,
+        matrix: Tensor,
+        order: Tensor | None = None,
+        laplacian_diagonal: Tensor | None = None,
+        clouds: tuple[int, ...] = (),
+    ) -> None:
         self.n, self.device = matrix.shape[0], matrix.device
+        self.each = Segments(clouds or (self.n,), self.device)
         pointers, columns, values, self.diagonal = _with_diagonal(matrix, order)
         self.pattern = (pointers, columns)
-        self.leaving = leaving if leaving is None or order is None else leaving[order]
         self.matrix = csr(*self.pattern, values.double(), (self.n, self.n))
+        own = laplacian_diagonal
+        if own is None:
+            own = 1 - self.matrix.values()[self.diagonal]
+        elif order is not None:
+            own = own[order]
+        self.laplacian_diagonal = own.double()
 
     @cached_property
     def single(self) -> Tensor:
         """The same matrix in float32."""
-        return csr(*self.pattern, self.matrix.values().float(), (self.n, self.n))
+        return self._with(self.matrix.values().float())
+
+    @cached_property
+    def owner(self) -> Tensor:
+        """The cloud of every entry."""
+        return self.each.owner[rows_of(self.matrix)]
+
+    def _with(self, values: Tensor) -> Tensor:
+        """The same pattern with other values."""
+        return csr(*self.pattern, values, (self.n, self.n))
+
+    def restricted(self, rows: Tensor) -> "SparseOperator":
+        """The block of some rows, ascending, that no entry joins to others."""
+        pointers, columns = (part.long() for part in self.pattern)
+        counts = pointers.diff()
+        inside = torch.zeros(self.n, dtype=torch.bool, device=self.device)
+        inside[rows] = True
+        entries = inside.repeat_interleave(counts, output_size=self.entries)
+        place = inside.cumsum(0) - 1
+        ends = torch.nn.functional.pad(counts[rows].cumsum(0), (1, 0))
+        values, shape = self.matrix.values()[entries], (len(rows), len(rows))
+        matrix = csr(ends, place[columns[entries]], values, shape)
+        return SparseOperator(matrix, None, self.laplacian_diagonal[rows])
 
     @property
     def entries(self) -> int:
-        return self.matrix.values().numel()
+        return self.pattern[1].numel()
 
     @cached_property
     def growth(self) -> float:
-        """``log2(|B_4| / |B_2|)``, B_r: the points within r edges of one; the median over a few. About the dimension of
-        a graph of points near a manifold, far more on an expander, which every factor and coarse level fills in."""
-        pattern = csr(*self.pattern, torch.ones_like(self.single.values()), (self.n, self.n))
-        first = torch.arange(GROWN, device=self.device)
-        ball = torch.zeros((self.n, GROWN), device=self.device)
-        ball[(2 * first + 1) * self.n // (2 * GROWN), first] = 1
+        """``log2(|B_4| / |B_2|)``, B_r: the points within r edges of one; the median over eight.
+        About the dimension of a graph of points near a manifold, far more on an expander, which
+        every factor and coarse level fills in.
+        """
+        pattern, count = self._with(torch.ones_like(self.single.values())), 8
+        first = torch.arange(count, device=self.device)
+        ball = torch.zeros((self.n, count), device=self.device)
+        ball[(2 * first + 1) * self.n // (2 * count), first] = 1
         sizes = []
         for _ in range(4):
             ball = ((pattern @ ball) > 0).to(ball)
             sizes.append(ball.sum(0))
         return float((sizes[3] / sizes[1]).log2().median())
+
+    def weyl_gap(self, count: int) -> Tensor:
+        """About the gap of number ``count`` of every cloud ``(b,)``, if they are surfaces of even
+        points, on the host; at most a half. Points without edges do not count.
+        """
+        own = self.laplacian_diagonal
+        inverse = torch.where(own > 0, 1 / own, 0.0)
+        return (WEYL * count / self.each.sum(inverse)).clamp_max(0.5).cpu()
 
     def apply(self, x: Tensor) -> Tensor:
         """``A x`` for ``x (n, p)``."""
@@ -196,21 +291,20 @@ class SparseOperator:
     def laplacian(self) -> Tensor:
         """``I - A``, CSR float64; its diagonal without cancellation where the smoother knows it."""
         values = -self.matrix.values()
-        own = values[self.diagonal] + 1 if self.leaving is None else self.leaving.double()
-        values[self.diagonal] = own
-        return csr(*self.pattern, values, (self.n, self.n))
+        values[self.diagonal] = self.laplacian_diagonal
+        return self._with(values)
 
-    def filter(self, x: Tensor, degree: int, lo: float, hi: float) -> Tensor:
-        """``T_degree(B) x``."""
-        matrix = self.single if x.dtype == torch.float32 else self.matrix
-        values = matrix.values().clone()
-        values[self.diagonal] -= (hi + lo) / 2
-        shifted, half = csr(*self.pattern, values, (self.n, self.n)), (hi - lo) / 2
+    def filter(self, x: Tensor, degree: int, lo: Tensor, hi: Tensor) -> Tensor:
+        """``T_degree(B) x`` with the interval of every cloud."""
+        centre, half = ((hi + lo) / 2).to(x.device), ((hi - lo) / 2).to(x.device)
+        values = self.matrix.values().clone()
+        values[self.diagonal] -= self.each.spread(centre)
+        shifted = self._with((values / half[self.owner]).to(x.dtype))
 
         def step(now: Tensor, before: Tensor | None) -> Tensor:
             if before is None:
-                return torch.addmm(torch.zeros_like(now), shifted, now, beta=0.0, alpha=1 / half)
-            return torch.addmm(before, shifted, now, beta=-1.0, alpha=2 / half, out=before)
+                return shifted @ now
+            return torch.addmm(before, shifted, now, beta=-1.0, alpha=2.0, out=before)
 
         return last_term(step, x, degree)
 
@@ -225,39 +319,71 @@ class FunctionOperator:
         """``A x`` for ``x (n, p)``."""
         return self.function(x).to(x.dtype)
 
-    def filter(self, x: Tensor, degree: int, lo: float | Tensor, hi: float | Tensor) -> Tensor:
-        """``T_degree(B) x``; the bounds are numbers or tensors that broadcast with ``x``."""
-        centre, half = (hi + lo) / 2, (hi - lo) / 2
-
-        def step(now: Tensor, before: Tensor | None) -> Tensor:
-            image = (self.apply(now) - centre * now) / half
-            return image if before is None else 2 * image - before
-
-        return last_term(step, x, degree)
+    def filter(self, x: Tensor, degree: int, lo: Tensor, hi: Tensor) -> Tensor:
+        """``T_degree(B) x``."""
+        return chebyshev(self.apply, x, degree, float(lo), float(hi))
 
 
 @dataclass
 class Problem:
-    """``wanted`` leading pairs of ``operator`` beyond the ``known (n, c)`` ones; ``guard`` extra columns may help."""
+    """The leading pairs of ``operator`` beyond the ``known (n, c)`` ones of gap 0; ``guard`` extra
+    columns may help.
+
+    Of several clouds, in ``each``, the columns of ``known`` are those of all side by side: a cloud
+    with fewer components than others has columns of zeros, and more vectors to be found.
+    """
 
     operator: Operator
     known: Tensor  # (n, c) float64: eigenvectors of mu = 1
-    wanted: int
+    wanted_each: tuple[int, ...]  # vectors beyond the known ones, per cloud
     guard: int
     tol: float
     max_sweeps: int
     generator: torch.Generator
     start: Tensor | None = None  # (n, any) approximate eigenvectors, in any order
     bounded: bool = False  # whether no eigenvalue is above 1
+    surface: bool = False  # whether Weyl's law of surfaces says about where the gaps are
+    labels: Tensor | None = None  # (n,) component of every row, where there are several
 
     @property
     def n(self) -> int:
         return self.operator.n
 
     @property
+    def wanted(self) -> int:
+        return max(self.wanted_each)
+
+    @property
+    def each(self) -> Segments:
+        operator = self.operator
+        own = operator.each if isinstance(operator, SparseOperator) else None
+        return own or Segments((operator.n,), operator.device)
+
+    @property
     def width(self) -> int:
         """Columns of a block: the wanted ones and the guards."""
-        return min(self.wanted + self.guard, self.n - self.known.shape[1])
+        return min(self.wanted + self.guard, min(self.each.sizes) - self.known.shape[1])
+
+    def within(self, rows: Tensor) -> "Problem":
+        """The same on one component, ``rows`` ascending."""
+        work, root = self.sparse, self.known[rows, :1]
+        start = None if self.start is None else self.start[rows]
+        return replace(
+            self,
+            operator=work.restricted(rows),
+            known=root / root.norm(),
+            wanted_each=(min(self.wanted, len(rows) - 1),),
+            start=start,
+            labels=None,
+        )
+
+    @cached_property
+    def stiff(self) -> bool:
+        """Whether all gaps are so small (as a few points of hardly any mass make them) that a
+        residual of ``tol`` says nothing about them.
+        """
+        known = isinstance(self.operator, SparseOperator) and self.known.shape[1] > 0
+        return known and float(self.sparse.weyl_gap(self.wanted).min()) < self.tol
 
     @property
     def sparse(self) -> SparseOperator:
@@ -268,28 +394,51 @@ class Problem:
 
     def block(self) -> Tensor:
         """A random block ``(n, width)`` float32, its first columns replaced by the given start."""
-        given = 0 if self.start is None else min(self.start.shape[1], self.width)
-        block = normal_block((self.n, self.width - given), self.generator, self.operator.device, torch.float32)
-        return block if self.start is None else torch.cat([self.start[:, :given].float(), block * self.n**-0.5], 1)
+        start = self.known[:, :0] if self.start is None else self.start[:, : self.width]
+        size = (self.n, self.width - start.shape[1])
+        block = normal_block(size, self.generator, self.operator.device, torch.float32)
+        return torch.cat([start.float(), block * self.n**-0.5], 1)
 
 
-def null_vectors(mass: Tensor, labels: Tensor, count: int, k: int) -> Tensor:
-    """Eigenvectors ``(n, min(k, count))`` of mu = 1 for ``count`` components; the first is ``sqrt(mass)``."""
-    root = mass.double().sqrt()
-    weights = torch.zeros(count, dtype=torch.float64, device=mass.device).index_add_(0, labels, root.square())
-    # A Householder reflection completes the unit vector sqrt(weights) to an orthonormal basis of the components.
-    unit = (weights / weights.sum()).sqrt()
-    axis = unit.clone()
-    axis[0] -= 1
-    width = min(k, count)
-    basis = torch.eye(count, width, dtype=torch.float64, device=mass.device)
-    if count > 1:
-        basis -= 2 * axis[:, None] * axis[None, :width] / axis.square().sum()
-    return (root / weights[labels].sqrt())[:, None] * basis[labels]
+def components_of(smoother: Smoother) -> tuple[int, Tensor]:
+    """The number of connected components of the operator, and the label ``(n,)`` of every point;
+    labels ascend from cloud to cloud.
+    """
+    rows, columns, values = smoother.entries()
+    there = values != 0
+    if bool(there.all()):
+        return smoother.components
+    return components(rows[there], columns[there], smoother.n)  # edges may join more
+
+
+def null_vectors(smoother: Smoother, k: int) -> tuple[Tensor, tuple[int, ...]]:
+    """Eigenvectors ``(n, min(k, most))`` of mu = 1 and their number per cloud, where a cloud has up
+    to ``most`` components; the first is ``sqrt(mass)``.
+    """
+    each, (total, labels) = smoother.each, components_of(smoother)
+    first = labels[each.first]
+    counts = first.diff(append=first.new_tensor([total])).tolist()
+    labels, most = labels - each.spread(first), max(counts)
+    root = smoother.mass.double().sqrt()
+    place = each.owner * most + labels
+    weights = root.new_zeros(len(each) * most).index_add_(0, place, root.square())
+    # A Householder reflection per cloud completes the unit vector sqrt(weights) to an orthonormal
+    # basis of the components; those that a cloud does not have are columns of zeros.
+    axis = weights.unflatten(0, (-1, most)).sqrt()
+    axis = axis / axis.norm(dim=1, keepdim=True)
+    axis[:, 0] -= 1
+    width = min(k, most)
+    size = axis.square().sum(1).clamp_min(torch.finfo(axis.dtype).tiny)[:, None, None]
+    basis = torch.eye(most, width, dtype=axis.dtype, device=axis.device)
+    basis = basis - 2 * axis[:, :, None] * axis[:, None, :width] / size
+    known = (root / weights[place].sqrt())[:, None] * basis.flatten(0, 1)[place]
+    return known, tuple(min(k, count) for count in counts)
 
 
 def _with_diagonal(matrix: Tensor, order: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """CSR pointers, columns and values with every diagonal entry stored, and where those are. 32-bit indices."""
+    """CSR pointers, columns and values with every diagonal entry stored, and where those are.
+    32-bit indices.
+    """
     n, rows = matrix.shape[0], rows_of(matrix)
     columns, values = matrix.col_indices().long(), matrix.values()
     place = (rows == columns).nonzero()[:, 0]
@@ -304,28 +453,28 @@ def _with_diagonal(matrix: Tensor, order: Tensor | None) -> tuple[Tensor, Tensor
     return matrix.crow_indices(), matrix.col_indices(), matrix.values(), place
 
 
-def inner(x: Tensor, y: Tensor) -> Tensor:
-    """``x^T y`` in float64. A GPU may multiply float32 in reduced precision, so there the factors are widened."""
-    if x.dtype == torch.float64 or not x.is_cuda:
+def inner(x: Tensor, y: Tensor, wide: bool = False) -> Tensor:
+    """``x^T y`` in float64 of ``(..., n, p)``.  A GPU may multiply float32 in reduced precision, so
+    there, or if ``wide``, the factors are widened.
+    """
+    if x.dtype == torch.float64 or not (x.is_cuda or wide):
         return (x.mT @ y).double()
-    out = torch.zeros((x.shape[1], y.shape[1]), dtype=torch.float64, device=x.device)
-    for left, right in zip(x.split(WIDENED), y.split(WIDENED), strict=True):
-        out.addmm_(left.double().mT, right.double())
-    return out
+    parts = zip(x.split(WIDENED, -2), y.split(WIDENED, -2), strict=True)
+    return reduce(torch.add, (left.double().mT @ right.double() for left, right in parts))
 
 
 def times(x: Tensor, small: Tensor) -> Tensor:
-    """``x small`` in the precision of ``x``, for a small float64 matrix."""
+    """``x small`` in the precision of ``x (..., n, p)``, for a small float64 matrix."""
     if x.dtype == torch.float64 or not x.is_cuda:
         return x @ small.to(x.dtype)
-    out = torch.empty((x.shape[0], small.shape[1]), dtype=x.dtype, device=x.device)
-    for part, rows in zip(out.split(WIDENED), x.split(WIDENED), strict=True):
+    out = x.new_empty((*x.shape[:-1], small.shape[-1]))
+    for part, rows in zip(out.split(WIDENED, -2), x.split(WIDENED, -2), strict=True):
         part.copy_(rows.double() @ small)
     return out
 
 
 def without(block: Tensor, known: Tensor) -> Tensor:
-    """The part of a block that is orthogonal to the known vectors."""
-    for _ in range(2 if known.shape[1] else 0):
+    """The part of a block ``(..., n, p)`` that is orthogonal to the known vectors."""
+    for _ in range(2 if known.shape[-1] else 0):
         block = block - times(known, inner(known, block))
     return block

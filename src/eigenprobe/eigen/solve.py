@@ -1,20 +1,23 @@
 """The closed-form optimum: the leading eigenpairs of the smoother, which is a sparse matrix.
 
-    A q_k = mu_k q_k,   1 = mu_1 >= mu_2 >= ... ;    covariances C = p(A) share the q_k: they are the PCA of the probes
+    A q_k = mu_k q_k,   1 = mu_1 >= mu_2 >= ...
+    covariances C = p(A) share the q_k: they are the PCA of the probes
 
-The first solver that suits the problem solves it; `select_solver` says which.  Every answer is checked (finite,
-orthonormal, residual); where a solver gives up, or its answer is not sound, the next one that suits takes over:
+The first solver that suits the problem solves it; `select_solver` says which.  Every answer is
+checked (finite, orthonormal, residual); where a solver gives up, or its answer is not sound, the
+next one that suits takes over:
 
-    dense      a few hundred points, or nearly as many vectors as points       LAPACK
-    inverse    curves; surfaces of some thousand points on the host            Lanczos on a sparse factor
-    nested     many points of low dimension                                    coarse to fine, multigrid
-    filtered   everything else, any device, any operator                       Chebyshev filters
+    dense      a few hundred points, or nearly as many vectors as points     LAPACK
+    inverse    curves; surfaces of some thousand points on the host          Lanczos, sparse factor
+    nested     many points of low dimension                                  coarse to fine
+    filtered   everything else, any device, any operator, many clouds        Chebyshev filters
 
 and LAPACK has the last word on up to 4096 points.
 """
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -27,7 +30,6 @@ from ..host.threads import limited_threads
 from ..search.layout import memory_order
 from ..smoothers import Smoother
 from . import filtered, inverse, nested
-from .filtered import FILTERING
 from .problem import (
     Apply,
     Eigenpairs,
@@ -36,17 +38,30 @@ from .problem import (
     Problem,
     SparseOperator,
     Unsuited,
+    components_of,
+    floor,
     inner,
+    normal_block,
     null_vectors,
 )
 
-Solvable = Smoother | Tensor | Apply  # a smoother, a symmetric matrix, or a function that applies one
+# A smoother, a symmetric matrix, or a function that applies one.
+Solvable = Smoother | Tensor | Apply
 TOLERANCE = 1e-6  # residual, unless another one is asked for
-DENSE = 640  # points up to which LAPACK is at least as fast as the sweeps
+DENSE = 640  # points up to which LAPACK is at least as fast as the sweeps, ...
+FACTORED = 256  # ... and as a sparse factor
+LOOSEST = 20.0  # residual over tol that no sound answer has
+# Half of the digits of single precision: the inner product of two vectors, and |A q - q| of a
+# known one, that no sound answer has.
+HALF = torch.finfo(torch.float32).eps ** 0.5
+PATIENT = 200  # sweeps
+AFFORDABLE = 4096  # points up to which LAPACK has the last word
 
 
 class Solver(NamedTuple):
-    """A solver of the table: when it is chosen, in words and as a test of the problem, and what it does."""
+    """A solver of the table: when it is chosen, in words and as a test of the problem, and what it
+    does.
+    """
 
     name: str
     chosen_for: str
@@ -55,32 +70,29 @@ class Solver(NamedTuple):
 
 
 def suits_dense(problem: Problem) -> bool:
-    return problem.n <= DENSE or 3 * (problem.known.shape[1] + problem.wanted + problem.guard) > problem.n
+    columns = problem.known.shape[1] + problem.wanted + problem.guard
+    most = FACTORED if inverse.suits(problem) else DENSE
+    return problem.n <= most or 3 * columns > problem.n
 
 
 def solve_dense(problem: Problem) -> Eigenpairs:
     """LAPACK on the dense matrix."""
-    operator, known = problem.operator, problem.known
+    operator = problem.operator
     if isinstance(operator, SparseOperator):
         gap = operator.laplacian().to_dense()
     else:
         identity = torch.eye(operator.n, dtype=torch.float64, device=operator.device)
         gap = identity - operator.apply(identity)
-    # The known vectors are lifted out of the way: gaps lie in [0, 2].
-    gap = gap + 4 * known @ known.mT
-    values, vectors = torch.linalg.eigh((gap + gap.mT) / 2)
-    return Eigenpairs(vectors[:, : problem.wanted], values[: problem.wanted])
+    values, vectors = inverse.dense_pairs(gap, problem.known, problem.wanted)
+    return Eigenpairs(vectors, values)
 
 
 SOLVERS = (
-    Solver("dense", "a few hundred points, or nearly as many vectors as points", suits_dense, solve_dense),
-    Solver("inverse", "curves, and surfaces of some thousand points on the host", inverse.suits, inverse.solve),
+    Solver("dense", "a few hundred points, or nearly as many vectors", suits_dense, solve_dense),
+    Solver("inverse", "curves, and surfaces on the host", inverse.suits, inverse.solve),
     Solver("nested", "many points of low dimension", nested.suits, nested.solve),
     Solver("filtered", "any operator on any device", filtered.suits, filtered.solve),
 )
-LOOSEST, SKEWED = 20.0, 1e-3  # residual over tol, and inner product of two vectors, that no sound answer has
-PATIENT, AFFORDABLE = 200, 4096  # sweeps, and points up to which LAPACK has the last word
-UNFIXED = 1e-4  # |A q - q| of sqrt(mass) above which the matrix does not fix it, and everything is solved for
 
 
 @torch.no_grad()
@@ -89,34 +101,40 @@ def solve(
     k: int,
     *,
     tol: float = TOLERANCE,
-    max_sweeps: int = 200,
+    max_sweeps: int = PATIENT,
     guard: int | None = None,
     start: Tensor | None = None,
     n: int | None = None,
     generator: torch.Generator | None = None,
 ) -> Eigenpairs:
-    """The ``k`` leading eigenpairs of a symmetric operator: orthonormal vectors ``(n, k)`` and gaps ``1 - mu (k,)``.
+    """The ``k`` leading eigenpairs of a symmetric operator: orthonormal vectors ``(n, k)`` and gaps
+    ``1 - mu (k,)``.
 
-    Equivalent to ``scipy.sparse.linalg.eigsh(A, k, which="LA")`` up to signs and rotations of equal eigenvalues.
+    Equivalent to ``scipy.sparse.linalg.eigsh(A, k, which="LA")`` up to signs and rotations of equal
+    eigenvalues.
 
     Parameters
     ----------
     operator
-        A `Smoother` (one of kind ``row`` enters as the covariance of its probes); a symmetric torch tensor, sparse CSR
-        or dense; or a function ``(n, p) -> (n, p)`` that applies a symmetric operator, with ``n``.
+        A `Smoother` (one of kind ``row`` enters as the covariance of its probes); a symmetric torch
+        tensor, sparse CSR or dense; or a function ``(n, p) -> (n, p)`` that applies a symmetric
+        operator, with ``n``.
     tol
-        Largest residual ``|A q - mu q|`` of a returned pair. A warning says when ``max_sweeps`` did not reach it.
+        Largest residual ``|A q - mu q|`` of a returned pair. A warning says when ``max_sweeps`` did
+        not reach it.
     guard
         Extra columns; more of them converge in fewer sweeps that cost more each.
     start
         Approximate eigenvectors ``(n, any)``, in any order.
     generator
-        Source of the random start; without one a fixed seed makes the result reproducible. A function is called
-        with blocks on its device (or that of ``start``), in float32 and at last in float64.
+        Source of the random start; without one a fixed seed makes the result reproducible. A
+        function is called with blocks on its device (or that of ``start``), in float32 and at last
+        in float64.
 
     Returns
     -------
-    Vectors in the precision of the operator; gaps always in float64, because ``1 - mu`` is what matters.
+    Vectors in the precision of the operator; gaps always in float64, because ``1 - mu`` is what
+    matters.
 
     Examples
     --------
@@ -127,21 +145,69 @@ def solve(
     generator = generator or torch.Generator().manual_seed(0)
     problem, order, dtype = _posed(operator, k, guard, start, n, generator)
     problem.tol, problem.max_sweeps = tol, max_sweeps
-    work, known = problem.operator, problem.known
-    found = Eigenpairs(known, known[0], "known")
-    vectors, gaps = known, (known * (known - work.apply(known))).sum(0).cpu()
+    vectors, device = problem.known, problem.operator.device
+    found = Eigenpairs(vectors, vectors.new_zeros(vectors.shape[1]), "known")
     if problem.wanted:
-        with limited_threads(work.device, work.n):
-            found = _checked(problem)
-        vectors, gaps = torch.cat([known, found.vectors.to(known)], 1), torch.cat([gaps, found.gaps.cpu()])
+        with limited_threads(device, problem.n):
+            labels, alone = problem.labels, replace(problem, labels=None)
+            chosen = next(each for each in SOLVERS if each.suits(alone))
+            if labels is not None and chosen.solve is nested.solve:
+                found = _by_component(problem, labels)
+            else:
+                found = _checked(problem)
+        # By construction, whatever the solver: a component is a gap of 0.
+        vectors = torch.cat([vectors, found.vectors.to(vectors)], 1)
+        gaps = torch.nn.functional.pad(found.gaps.to(device), (problem.known.shape[1], 0))
+        found = found._replace(gaps=gaps)
     if order is not None:
         vectors = torch.empty_like(vectors).index_copy_(0, order, vectors)
-    return Eigenpairs(vectors.to(dtype), gaps.to(work.device), found.solver, found.residual)
+    return found._replace(vectors=vectors.to(dtype))
+
+
+@torch.no_grad()
+def solve_each(
+    smoother: Smoother, k: int, *, tol: float = TOLERANCE, generator: torch.Generator
+) -> Eigenpairs:
+    """The ``k`` leading eigenpairs of every cloud of a stacked smoother that fixes ``sqrt(mass)``,
+    of any sizes, the largest first: one small cloud leaves a device idle.
+
+    Vectors ``(b, most, k)`` float64, zero in the rows that pad a cloud, and gaps ``(b, k)``.
+    """
+    work = SparseOperator(smoother.matrix, None, smoother.leaving, smoother.clouds)
+    known, parts = null_vectors(smoother, k)
+    wanted = tuple(k - count for count in parts)
+    guard = block_columns(k) - max(wanted)
+    problem = Problem(work, known, wanted, guard, tol, PATIENT, generator, surface=True)
+    block = known[:, :0], torch.zeros((len(wanted), 0), dtype=torch.float64)
+    if max(wanted):
+        size = (work.n, problem.width)
+        start = normal_block(size, generator, work.device, torch.float32)
+        found = filtered.refine(problem, start, fresh=True)
+        block = found.vectors, found.gaps.reshape(len(wanted), -1)
+    # Every cloud has its own number of known vectors: the others of their columns come last.
+    own = torch.arange(known.shape[1]) < torch.tensor(parts)[:, None]
+    gaps = torch.cat([torch.where(own, 0.0, math.inf).double(), block[1]], 1)
+    order = gaps.argsort(dim=1, stable=True)[:, :k]
+    vectors = work.each.padded(torch.cat([known, block[0].to(known)], 1))
+    place = order.to(work.device)[:, None].expand(-1, vectors.shape[1], -1)
+    return Eigenpairs(vectors.gather(2, place), gaps.gather(1, order).to(work.device), "filtered")
+
+
+def block_columns(k: int) -> int:
+    """Columns of a block beside the constant one: those wanted and guards, as many as loads of
+    memory fit.
+    """
+    return -(-(k - 1 + max(8, k // 4)) // 8) * 8
 
 
 @torch.no_grad()
 def select_solver(
-    operator: Solvable, k: int, *, guard: int | None = None, start: Tensor | None = None, n: int | None = None
+    operator: Solvable,
+    k: int,
+    *,
+    guard: int | None = None,
+    start: Tensor | None = None,
+    n: int | None = None,
 ) -> Solver:
     """The solver that `solve` takes for these arguments, and when it takes it; nothing is solved.
 
@@ -150,13 +216,37 @@ def select_solver(
     'dense'
     """
     problem, *_ = _posed(operator, k, guard, start, n, torch.Generator().manual_seed(0))
-    return next(solver for solver in SOLVERS if solver.suits(problem))
+    alone = replace(problem, labels=None)
+    return next(solver for solver in SOLVERS if solver.suits(alone))
+
+
+def _by_component(problem: Problem, labels: Tensor) -> Eigenpairs:
+    """The wanted pairs of a disconnected operator: those with the smallest gaps among the pairs of
+    its components, each solved alone. A hierarchy would not see the functions on small ones.
+    """
+    sizes = torch.bincount(labels)
+    order = labels.argsort(stable=True)
+    rows_of_each = [rows for rows in order.split(sizes.tolist()) if len(rows) > 1]
+    found = [_checked(problem.within(rows)) for rows in rows_of_each]
+    gaps = torch.cat([pairs.gaps.to(problem.known) for pairs in found])
+    first = gaps.argsort(stable=True)[: problem.wanted]
+    vectors = problem.known.new_zeros((problem.n, len(first)))
+    begin = 0
+    for rows, pairs in zip(rows_of_each, found, strict=True):
+        own = first - begin
+        begin += len(pairs.gaps)
+        columns = ((own >= 0) & (own < len(pairs.gaps))).nonzero()[:, 0]
+        vectors[rows[:, None], columns] = pairs.vectors[:, own[columns]].to(vectors)
+    solver = found[int(sizes[sizes > 1].argmax())].solver
+    return Eigenpairs(vectors, gaps[first], solver, max(pairs.residual for pairs in found))
 
 
 def _checked(problem: Problem) -> Eigenpairs:
     """The answer of the first suitable solver whose answer is sound."""
     reason, dense = "", SOLVERS[0]
-    affordable = problem.max_sweeps >= PATIENT and problem.n <= AFFORDABLE  # and not asked to stop early
+    affordable = (
+        problem.max_sweeps >= PATIENT and problem.n <= AFFORDABLE
+    )  # and not asked to stop early
     once_more = [dense] if affordable and not dense.suits(problem) else []
     last = dense if once_more else SOLVERS[-1]
     for solver in chain((each for each in SOLVERS if each.suits(problem)), once_more):
@@ -172,7 +262,9 @@ def _checked(problem: Problem) -> Eigenpairs:
             if isinstance(error, InputError):
                 raise
             if type(error).__name__ == "AcceleratorError":
-                raise InputError("the device failed and cannot be used again in this process") from error
+                raise InputError(
+                    "the device failed and cannot be used again in this process"
+                ) from error
             reason = f"{type(error).__name__}: {error}".partition("\n")[0]
         if not reason:
             for message in said:  # of an answer that another one had to replace nothing is said
@@ -181,7 +273,9 @@ def _checked(problem: Problem) -> Eigenpairs:
         if problem.operator.device.type == "cuda":
             torch.cuda.empty_cache()
     k = problem.wanted + problem.known.shape[1]
-    raise InputError(f"no solver found {k} eigenpairs of this operator on {problem.n} points: {reason}")
+    raise InputError(
+        f"no solver found {k} eigenpairs of this operator on {problem.n} points: {reason}"
+    )
 
 
 def _fault(problem: Problem, found: Eigenpairs, loosest: float) -> tuple[float, str]:
@@ -190,64 +284,73 @@ def _fault(problem: Problem, found: Eigenpairs, loosest: float) -> tuple[float, 
     if not bool(torch.isfinite(found.gaps).all()):
         return math.inf, "eigenvalues are not finite"
     residual = torch.addcmul(x - work.apply(x), x, found.gaps.to(x), value=-1).norm(dim=0).max()
-    products = inner(x, x)
-    off = (products - torch.eye(len(products), dtype=products.dtype, device=products.device)).abs().max()
-    most, skew = torch.stack([residual.double(), off]).tolist()
-    if not most <= loosest * max(problem.tol, FILTERING.floor[0]):  # the last solver warns of it
+    skew = inner(x, x)
+    skew.diagonal().sub_(1)
+    most, off = torch.stack([residual.double(), skew.abs().max()]).tolist()
+    if not most <= loosest * max(problem.tol, floor(torch.float32)):  # the last solver warns of it
         return most, f"a residual of {most:.1e}"
-    return most, "" if skew <= SKEWED else f"vectors are not orthonormal (by {skew:.1e})"
+    return most, "" if off <= HALF else f"vectors are not orthonormal (by {off:.1e})"
 
 
 def _posed(
-    operator: Solvable, k: int, guard: int | None, start: Tensor | None, n: int | None, generator: torch.Generator
+    operator: Solvable,
+    k: int,
+    guard: int | None,
+    start: Tensor | None,
+    n: int | None,
+    generator: torch.Generator,
 ) -> tuple[Problem, Tensor | None, torch.dtype]:
     """The problem that solvers get, the order of its rows, and the precision of the answer."""
-    work, known, order, dtype = _unpack(operator, k, n, start, generator)
+    work, order, dtype = _unpack(operator, n, start, generator)
     if not 1 <= k <= work.n:
-        raise InputError(f"expected between 1 and {work.n} eigenpairs for {work.n} points, got k={k}")
+        raise InputError(
+            f"expected between 1 and {work.n} eigenpairs for {work.n} points, got k={k}"
+        )
     guard = max(10, k // 3) if guard is None else guard
     start = start if start is None or order is None else start[order]
+    known = torch.empty((work.n, 0), dtype=torch.float64, device=work.device)
     bounded = isinstance(operator, Smoother) and operator.symmetric
-    wanted = k - known.shape[1]
-    return Problem(work, known, wanted, guard, TOLERANCE, PATIENT, generator, start, bounded), order, dtype
+    surface, labels = False, None
+    if isinstance(operator, Smoother) and operator.fixes_mass:
+        operator = replace(operator, clouds=())
+        null, (count, labels) = null_vectors(operator, k)[0], components_of(operator)
+        if order is not None:
+            null, labels = null[order], labels[order]
+        if float((work.apply(null) - null).norm(dim=0).max()) <= HALF:
+            known = null
+        labels = labels if count > 1 and known.shape[1] else None
+        surface = round(operator.dimension) == 2 and operator.kind == "adaptive"
+    wanted = (k - known.shape[1],)
+    problem = Problem(
+        work, known, wanted, guard, TOLERANCE, PATIENT, generator, start, bounded, surface, labels
+    )
+    return problem, order, dtype
 
 
 def _unpack(
-    operator: Solvable, k: int, n: int | None, start: Tensor | None, generator: torch.Generator
-) -> tuple[Operator, Tensor, Tensor | None, torch.dtype]:
-    """The operator as solvers see it, its known vectors, the order of its rows, and the precision of the answer."""
+    operator: Solvable, n: int | None, start: Tensor | None, generator: torch.Generator
+) -> tuple[Operator, Tensor | None, torch.dtype]:
+    """The operator as solvers see it, the order of its rows, and the precision of the answer."""
     if isinstance(operator, Smoother) and operator.symmetric:
         graph = operator.graph
         points, ordered = (None, False) if graph is None else (graph.points, graph.ordered)
         order = None if ordered else memory_order(operator.matrix, points)
-        work = SparseOperator(operator.matrix, order, operator.leaving)
-        return work, _known(operator, work, order, k), order, operator.dtype
+        return SparseOperator(operator.matrix, order, operator.leaving), order, operator.dtype
     if isinstance(operator, Tensor):
         if operator.ndim != 2 or operator.shape[0] != operator.shape[1]:
             raise InputError(f"expected a square matrix, got shape {tuple(operator.shape)}")
         matrix = operator if operator.layout == torch.sparse_csr else operator.to_sparse_csr()
         order = memory_order(matrix)
-        return SparseOperator(matrix, order), _none(matrix.shape[0], matrix.device), order, matrix.dtype
+        return SparseOperator(matrix, order), order, matrix.dtype
     if isinstance(operator, Smoother):
-        apply, n, device, dtype = operator.apply_symmetric, operator.n, operator.device, operator.dtype
-    elif callable(operator):
-        if n is None:
-            raise InputError("a function as operator needs the number of points n")
-        apply, device = operator, generator.device if start is None else start.device
-        dtype = torch.float64 if start is None else start.dtype
-    else:
-        raise InputError(f"expected a smoother, a square tensor or a function, got {type(operator).__name__}")
-    return FunctionOperator(apply, n, device), _none(n, device), None, dtype
-
-
-def _known(smoother: Smoother, work: SparseOperator, order: Tensor | None, k: int) -> Tensor:
-    if not smoother.fixes_mass:
-        return _none(smoother.n, smoother.device)
-    known = null_vectors(smoother.mass, smoother.components[1], smoother.components[0], k)
-    known = known if order is None else known[order]
-    fixed = float((work.apply(known) - known).norm(dim=0).max()) <= UNFIXED
-    return known if fixed else _none(smoother.n, smoother.device)
-
-
-def _none(n: int, device: torch.device) -> Tensor:
-    return torch.empty((n, 0), dtype=torch.float64, device=device)
+        work = FunctionOperator(operator.apply_symmetric, operator.n, operator.device)
+        return work, None, operator.dtype
+    if not callable(operator):
+        raise InputError(
+            f"expected a smoother, a square tensor or a function, got {type(operator).__name__}"
+        )
+    if n is None:
+        raise InputError("a function as operator needs the number of points n")
+    device = generator.device if start is None else start.device
+    dtype = torch.float64 if start is None else start.dtype
+    return FunctionOperator(operator, n, device), None, dtype

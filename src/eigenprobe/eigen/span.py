@@ -1,12 +1,13 @@
 """From a span to a basis: the one place that orthonormalises, rotates, orders and signs.
 
     columns (n, p) -> Q (n, p) orthonormal -> H = Q^T (I - A) Q = U diag(1 - mu) U^T -> Q U (n, K)
-    lambda = (1 - mu) / step_time,  ascending, the constant first;   third moment of every column positive
-    `Basis`: copies share value and mass (N, K), the units are those of the points as they were given
+    lambda = (1 - mu) / step_time,  ascending, the constant first; third moments positive
+    `Basis`: copies share value and mass (N, K), the units are those of the points as given
 
-The nested loss is least at these vectors within the span (Rayleigh-Ritz).  ``sqrt(mass)`` is a known eigenvector: it is
-the first column, and the rotation leaves it alone, so that repeated zeros of separate parts cannot mix it with others.
-Stacked clouds of one size: columns (b, n, p), and every cloud has its own rotation.
+The nested loss is least at these vectors within the span (Rayleigh-Ritz).  ``sqrt(mass)`` is a
+known eigenvector: it is the first column, and the rotation leaves it alone, so that repeated zeros
+of separate parts cannot mix it with others. Stacked clouds of one size: columns (b, n, p), and
+every cloud has its own rotation.
 """
 
 from __future__ import annotations
@@ -24,10 +25,7 @@ from ..graph.arranged import Placed
 from ..host.files import Facts
 from ..smoothers import Smoother
 from ..smoothers.prepared import OperatorSource, Prepared
-from .problem import FunctionOperator
-
-INDEPENDENT = 0.01  # diagonal of the Cholesky factor of a normalised Gram matrix above which it is used as it is
-DEPENDENT = {torch.float32: 1e-5, torch.float64: 1e-8}  # eigenvalue of it, of the largest, that may be rounding alone
+from .problem import chebyshev
 
 
 def orthonormalise(
@@ -39,11 +37,13 @@ def orthonormalise(
     passes: int = 2,
     ridge: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """``x = Q R`` with ``Q^T M Q = I`` and upper triangular ``R``, ``diag R > 0``; batched and differentiable.
+    """``x = Q R`` with ``Q^T M Q = I`` and upper triangular ``R``, ``diag R > 0``; batched and
+    differentiable.
 
-    Householder QR, or Cholesky-QR in float64, done ``passes`` times (in float32 the Gram matrix is not positive
-    definite at K = 50 in practice). Dependent columns are a `RankError`; with ``check=False``, which costs no device
-    synchronisation, they give NaN. ``ridge`` keeps nearly dependent unit columns small instead of noisy.
+    Householder QR, or Cholesky-QR in float64, done ``passes`` times (in float32 the Gram matrix is
+    not positive definite at K = 50 in practice). Dependent columns are a `RankError`; with
+    ``check=False``, which costs no device synchronisation, they give NaN. ``ridge`` keeps nearly
+    dependent unit columns small instead of noisy.
 
     >>> q, r = orthonormalise(torch.eye(3)[:, :2] * 2)
     >>> r.diagonal().tolist()
@@ -65,7 +65,8 @@ def orthonormalise(
         raise InputError(f"method must be 'qr' or 'cholesky', got {method!r}")
     if check:
         with torch.no_grad():
-            relative = r.diagonal(dim1=-2, dim2=-1) / r.norm(dim=-2)  # R's columns have the norms of x's columns
+            # R's columns have the norms of x's columns.
+            relative = r.diagonal(dim1=-2, dim2=-1) / r.norm(dim=-2)
             if not float(relative.min()) > 4 * torch.finfo(x.dtype).eps:  # NaN is not
                 raise RankError(f"expected {k} independent columns, got a numerical rank below {k}")
     return q, r
@@ -74,8 +75,10 @@ def orthonormalise(
 def _cholesky(x: Tensor, mass: Tensor | None, ridge: float) -> tuple[Tensor, Tensor]:
     """One pass in float64; NaN where the columns depend on each other but for their rounding."""
     wide = x.double()
-    # Unit columns first: Cholesky's breakdown depends on the correlation of the columns, not on their scale.
-    scale = wide.detach().square().sum(-2, keepdim=True).clamp_min(torch.finfo(wide.dtype).tiny).rsqrt()
+    # Unit columns first: Cholesky's breakdown depends on the correlation of the columns, not on
+    # their scale.
+    squares = wide.detach().square().sum(-2, keepdim=True)
+    scale = squares.clamp_min(torch.finfo(wide.dtype).tiny).rsqrt()
     wide = wide * scale
     gram = wide.mT @ (wide if mass is None else wide * mass.double().unsqueeze(-1))
     gram = 0.5 * (gram + gram.mT)
@@ -91,13 +94,17 @@ def _cholesky(x: Tensor, mass: Tensor | None, ridge: float) -> tuple[Tensor, Ten
 
 
 def widen(first: Tensor, more: Tensor, cut: float = 1e-3) -> tuple[Tensor, Tensor, Tensor]:
-    """Orthonormal columns `(..., n, K + m)`: those of `first` in order, then what `more` adds to their span.
+    """Orthonormal columns `(..., n, K + m)`: those of `first` in order, then what `more` adds to
+    their span.
 
-    Also returns `T` with `[first, more] T` the columns, and which columns there are: directions of `more` within `cut`
-    of the span of `first` are left out (their columns are 0). Float64, batched, without a pivot on the host.
+    Also returns `T` with `[first, more] T` the columns, and which columns there are: directions of
+    `more` within `cut` of the span of `first` are left out (their columns are 0). Float64, batched,
+    without a pivot on the host.
     """
     q, r = orthonormalise(first, method="cholesky", check=False)
-    inverse = torch.linalg.solve_triangular(r, torch.eye(r.shape[-1], dtype=r.dtype, device=r.device), upper=True)
+    inverse = torch.linalg.solve_triangular(
+        r, torch.eye(r.shape[-1], dtype=r.dtype, device=r.device), upper=True
+    )
     scale = more.norm(dim=-2, keepdim=True).clamp_min(1e-30)
     overlap = q.mT @ more
     rest = more - q @ overlap
@@ -109,64 +116,63 @@ def widen(first: Tensor, more: Tensor, cut: float = 1e-3) -> tuple[Tensor, Tenso
     added = added - q @ again
     top = torch.cat([inverse, -inverse @ (overlap @ turn + again)], -1)
     bottom = torch.cat([torch.zeros_like(overlap.mT), turn], -1)
-    present = torch.cat([torch.ones_like(kept[..., :1]).expand(*kept.shape[:-1], q.shape[-1]), kept], -1)
+    present = torch.cat([torch.ones_like(q[..., 0, :], dtype=torch.bool), kept], -1)
     return torch.cat([q, added], -1), torch.cat([top, bottom], -2), present
 
 
-def small_ritz(small: Tensor, gram: Tensor | None = None, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
-    """Pairs of ``small u = g gram u``, ascending: ``g (..., r)`` and ``u (..., p, r)``, ``r <= p`` directions that are
-    sound in a block of the precision ``dtype``."""
+def small_ritz(
+    small: Tensor, gram: Tensor | None = None, dtype: torch.dtype = torch.float64
+) -> tuple[Tensor, Tensor]:
+    """Pairs of ``small u = g gram u``, ascending: ``g (..., r)`` and ``u (..., p, r)``, ``r <= p``
+    directions that are sound in a block of the precision ``dtype``."""
     small = (small + small.mT) / 2
     if gram is None:
         return torch.linalg.eigh(small)
     unit = gram.diagonal(dim1=-2, dim2=-1).clamp_min(torch.finfo(torch.float64).tiny).rsqrt()
     gram = unit[:, None] * (gram + gram.mT) / 2 * unit
     factor, status = torch.linalg.cholesky_ex(gram)
-    if bool((status == 0) & (factor.diagonal().min() > INDEPENDENT)):  # nearly always, and many times cheaper
+    if bool((status == 0) & (factor.diagonal().min() > 0.01)):  # nearly always, and cheaper
         white = torch.linalg.solve_triangular(factor, torch.diag(unit), upper=False).mT
     else:
         values, vectors = torch.linalg.eigh(gram)
-        sound = values > DEPENDENT[dtype] * values[-1]
+        # Rounding of the columns, of which there are about a hundred, or of their products.
+        least = max(100 * torch.finfo(dtype).eps, torch.finfo(torch.float64).eps ** 0.5)
+        sound = values > least * values[-1]
         white = unit[:, None] * vectors[:, sound] * values[sound].rsqrt()
     g, turn = small_ritz(white.mT @ small @ white)
     return g, white @ turn
 
 
 @torch.no_grad()
-def ritz(q: Tensor, smoother: Smoother, *, power: int = 1, known: int = 0) -> tuple[Tensor, Tensor]:
-    """The Ritz problem of orthonormal ``q (..., n, p)``: gaps ``1 - mu (..., p)`` ascending, rotation ``(..., p, p)``.
+def ritz(q: Tensor, smoother: Smoother, *, known: int = 0) -> tuple[Tensor, Tensor]:
+    """The Ritz problem of orthonormal ``q (..., n, p)``: gaps ``1 - mu (..., p)`` ascending,
+    rotation ``(..., p, p)``.
 
-    The first ``known`` columns are eigenvectors already and stay as they are. The small matrix is that of ``I - A``,
-    assembled from ``q - A q`` in float64, so that values near 1 keep their distance to it; with ``power`` it is that of
-    ``A^power``, which gives noise at high frequencies no weight. Columns that are zero come last.
+    The first ``known`` columns are eigenvectors already and stay as they are. The small matrix is
+    that of ``I - A``, assembled from ``q - A q`` in float64, so that values near 1 keep their
+    distance to it. Columns that are zero have the gap 1.
     """
-    rest = q[..., known:]
-    if power == 1:
-        image = smoother.apply_symmetric(rest.to(smoother.dtype)).double().neg_().add_(rest)
-        small = rest.double().mT @ image
-        small.diagonal(dim1=-2, dim2=-1).add_((rest.square().sum(-2) < 0.5).double())  # a zero column has gap 1
-        gaps, turn = small_ritz(small)
-    else:
-        values, turn = small_ritz(rest.double().mT @ smoother.power(rest.to(smoother.dtype), power).double())
-        tiny = torch.finfo(values.dtype).eps
-        gaps, turn = 1 - values.flip(-1).clamp_min(tiny) ** (1 / power), turn.flip(-1)
-    if not known:
-        return gaps, turn
-    first = q[..., :known].double()
-    own = (first * (first - smoother.apply_symmetric(q[..., :known].to(smoother.dtype)))).sum(-2)
-    rotation = torch.zeros((*turn.shape[:-2], q.shape[-1], q.shape[-1]), dtype=turn.dtype, device=turn.device)
-    rotation[..., :known, :known] = torch.eye(known, dtype=turn.dtype, device=turn.device)
+    wide = q.double()
+    image = smoother.apply_symmetric(q.to(smoother.dtype)).double().neg_().add_(wide)
+    small = wide.mT @ image
+    diagonal = small.diagonal(dim1=-2, dim2=-1)
+    diagonal.add_((wide.square().sum(-2) < 0.5).double())
+    gaps, turn = small_ritz(small[..., known:, known:])
+    rotation = torch.eye(q.shape[-1], dtype=turn.dtype, device=turn.device).repeat(
+        *q.shape[:-2], 1, 1
+    )
     rotation[..., known:, known:] = turn
-    return torch.cat([own, gaps], -1), rotation
+    return torch.cat([diagonal[..., :known], gaps], -1), rotation
 
 
 @torch.no_grad()
 def sweep(q: Tensor, smoother: Smoother, steps: int = 4) -> Tensor:
-    """A better span for orthonormal ``q (..., n, K)`` by ``steps`` smoothing steps: ``orth(T_steps(B) q)``.
+    """A better span for orthonormal ``q (..., n, K)`` by ``steps`` smoothing steps:
+    ``orth(T_steps(B) q)``.
 
-    ``B`` is A shifted and scaled so that [lowest, mu_K] is [-1, 1]. T_s costs the same steps as the power A^s, damps
-    everything below mu_K just as well, and raises the wanted vectors as about s^2 plain steps would. A `row` smoother
-    smooths by its covariance of as many steps instead.
+    ``B`` is A shifted and scaled so that [lowest, mu_K] is [-1, 1]. T_s costs the same steps as the
+    power A^s, damps everything below mu_K just as well, and raises the wanted vectors as about s^2
+    plain steps would. A `row` smoother smooths by its covariance of as many steps instead.
     """
     if steps < 1:
         raise InputError(f"a refinement sweep needs at least 1 smoothing step, got {steps}")
@@ -174,14 +180,16 @@ def sweep(q: Tensor, smoother: Smoother, steps: int = 4) -> Tensor:
     if not smoother.symmetric:
         return orthonormalise(smoother.apply_symmetric(q, steps), check=False)[0]
     lowest = -1.0 if smoother.kind == "symmetric" else 0.0
-    edge = (q * smoother.apply(q)).sum(-2).amin(-1)[..., None, None].clamp_min(lowest + 0.1)  # one per cloud
-    swept = FunctionOperator(smoother.apply, smoother.n, smoother.device).filter(q, steps, lowest, edge)
-    return orthonormalise(swept, check=False)[0]
+    lowest_ritz = (q * smoother.apply(q)).sum(-2).amin(-1)[..., None, None]  # one per cloud
+    edge = lowest_ritz.clamp_min(lowest + 0.1)
+    return orthonormalise(chebyshev(smoother.apply, q, steps, lowest, edge), check=False)[0]
 
 
 def canonical_signs(vectors: Tensor, weights: Tensor | None = None) -> Tensor:
-    """``+1`` or ``-1`` for every column: the third moment becomes positive, or, where it vanishes (a symmetric
-    function), the entry of largest magnitude does. Depends on neither the order nor the pose of the points."""
+    """``+1`` or ``-1`` for every column: the third moment becomes positive, or, where it vanishes
+    (a symmetric function), the entry of largest magnitude does. Depends on neither the order nor
+    the pose of the points.
+    """
     cubes = vectors * vectors * vectors  # a power is ten times slower
     cubes = cubes if weights is None else cubes * weights[..., None]
     cube, size = cubes.sum(-2), cubes.abs().sum(-2)
@@ -192,11 +200,12 @@ def canonical_signs(vectors: Tensor, weights: Tensor | None = None) -> Tensor:
 
 @dataclass(frozen=True)
 class Span:
-    """Functions among which a basis is sought, in the normalised domain: ``columns (..., n, p)`` = M^1/2 f.
+    """Functions among which a basis is sought, in the normalised domain: ``columns (..., n, p)`` =
+    M^1/2 f.
 
-    The first column is the constant one where the mass is known. ``gaps (..., p)`` says that the columns are
-    eigenvectors already. Columns from ``leading`` on only widen the span of those before; nearly dependent ones are
-    left out.
+    The first column is the constant one where the mass is known. ``gaps (..., p)`` says that the
+    columns are eigenvectors already. Columns from ``leading`` on only widen the span of those
+    before; nearly dependent ones are left out.
     """
 
     columns: Tensor
@@ -205,8 +214,10 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Rotation:
-    """A basis within a span: ``q = columns @ matrix``, up to the sweeps that may have left the span."""
+class RitzPairs:
+    """The Ritz pairs of a span, ordered and signed: ``q = columns @ matrix``, up to the sweeps that
+    may have left the span.
+    """
 
     q: Tensor  # (..., n, K) float64
     matrix: Tensor  # (..., p, K)
@@ -219,17 +230,20 @@ class Rotation:
         """``V = M^-1/2 Q``."""
         return self.q / self.mass.sqrt()[..., None]
 
-    def of(self, number: int, n: int) -> Rotation:
+    def of(self, number: int, n: int) -> RitzPairs:
         """That of one cloud of a batch, its first ``n`` rows."""
         q, mass = self.q[number, :n], self.mass[number, :n]
-        return Rotation(q, self.matrix[number], mass, self.gaps[number], self.eigenvalues[number])
+        return RitzPairs(q, self.matrix[number], mass, self.gaps[number], self.eigenvalues[number])
 
 
 @torch.no_grad()
-def rotate(span: Span, smoother: Smoother, k: int, *, turn: bool = True, power: int = 1, sweeps: int = 0) -> Rotation:
-    """The ``k`` best vectors of a span; ``turn=False`` keeps its columns and orthonormalises them in their order.
+def rotate(
+    span: Span, smoother: Smoother, k: int, *, turn: bool = True, sweeps: int = 0
+) -> RitzPairs:
+    """The ``k`` best vectors of a span; ``turn=False`` keeps its columns and orthonormalises them
+    in their order.
 
-    ``sweeps`` refinements follow, each a smoothing of the first columns and a new rotation; ``power`` as in `ritz`.
+    ``sweeps`` refinements follow, each a smoothing of the first columns and a new rotation.
     """
     columns, known = span.columns.double(), int(smoother.fixes_mass)
     if span.gaps is not None:
@@ -237,18 +251,20 @@ def rotate(span: Span, smoother: Smoother, k: int, *, turn: bool = True, power: 
         matrix = torch.eye(q.shape[-1], dtype=q.dtype, device=q.device)
     else:
         q, matrix = _orthonormal(columns, span.leading if turn else None)
-        if not bool(torch.isfinite(q).all()):  # columns that are one, to rounding, where masses differ by many decades
-            q = torch.linalg.qr(columns / columns.norm(dim=-2, keepdim=True).clamp_min(torch.finfo(q.dtype).tiny)).Q
+        if not bool(torch.isfinite(q).all()):
+            # Columns that are one, to rounding, where masses differ by many decades.
+            size = columns.norm(dim=-2, keepdim=True).clamp_min(torch.finfo(q.dtype).tiny)
+            q = torch.linalg.qr(columns / size).Q
             matrix = torch.linalg.pinv(columns, rtol=1e-10) @ q
         if turn and smoother.symmetric:
-            gaps, rotation = ritz(q, smoother, power=power, known=known)
+            gaps, rotation = ritz(q, smoother, known=known)
             q, matrix = q @ rotation, matrix @ rotation
         else:
             gaps = _quotients(q, smoother)
         within = q
         for _ in range(sweeps):
             q = sweep(q[..., : max(k, span.leading or k)], smoother).double()
-            gaps, rotation = ritz(q, smoother, power=power, known=known)
+            gaps, rotation = ritz(q, smoother, known=known)
             q = q @ rotation
         if sweeps:  # what of the new vectors the span can say
             matrix = matrix @ (within.mT @ q)
@@ -276,8 +292,10 @@ def _quotients(q: Tensor, smoother: Smoother) -> Tensor:
     return (q * first * (v - smoother.apply(v.to(smoother.dtype)))).sum(-2)
 
 
-def _finish(q: Tensor, matrix: Tensor, gaps: Tensor, smoother: Smoother, k: int) -> Rotation:
-    """Mass, eigenvalues, order (the constant first where it is one of them, then ascending) and signs."""
+def _finish(q: Tensor, matrix: Tensor, gaps: Tensor, smoother: Smoother, k: int) -> RitzPairs:
+    """Mass, eigenvalues, order (the constant first where it is one of them, then ascending) and
+    signs.
+    """
     if not smoother.symmetric:
         root = q[..., 0].abs().clamp_min(torch.finfo(q.dtype).eps)
         mass = root.square() / root.square().sum(-1, keepdim=True)
@@ -285,7 +303,8 @@ def _finish(q: Tensor, matrix: Tensor, gaps: Tensor, smoother: Smoother, k: int)
     else:
         mass = smoother.mass.double().reshape(q.shape[:-1])
     step = smoother.step_time
-    step = step.double()[..., None] if isinstance(step, Tensor) and step.ndim and gaps.ndim > 1 else float(step)
+    several = isinstance(step, Tensor) and step.ndim and gaps.ndim > 1
+    step = step.double()[..., None] if several else float(step)
     values = (gaps / step).clamp_min(0) + (smoother.lowest or 0.0)
     zero = (q.square().sum(-2) < 0.5).to(values.dtype)  # columns that a widened span left out
     rank = values + zero * torch.finfo(values.dtype).max / 2
@@ -294,17 +313,19 @@ def _finish(q: Tensor, matrix: Tensor, gaps: Tensor, smoother: Smoother, k: int)
     order = rank.argsort(dim=-1, stable=True)[..., :k]
     values, gaps = values.gather(-1, order), gaps.gather(-1, order)
     matrix = matrix.expand(*q.shape[:-2], *matrix.shape[-2:])
-    q, matrix = (each.gather(-1, order[..., None, :].expand(*each.shape[:-1], -1)) for each in (q, matrix))
+    q, matrix = (
+        each.gather(-1, order[..., None, :].expand(*each.shape[:-1], -1)) for each in (q, matrix)
+    )
     root = mass.sqrt()[..., None]
     signs = canonical_signs(q / root, mass)
     signs[..., 0] = torch.where(q[..., 0].sum(-1) < 0, -1.0, 1.0)
     q, matrix = q * signs[..., None, :], matrix * signs[..., None, :]
     if smoother.lowest is None:
         q[..., 0], values[..., 0] = root[..., 0], 0
-    return Rotation(q, matrix, mass, gaps, values)
+    return RitzPairs(q, matrix, mass, gaps, values)
 
 
-Extend = Callable[[Rotation], Extension] | None
+Extend = Callable[[RitzPairs], Extension] | None
 
 
 def basis_from_span(
@@ -319,16 +340,25 @@ def basis_from_span(
 ) -> Basis:
     """The basis of ``k`` vectors that a span holds; ``how`` are options of `rotate`.
 
-    ``extension`` makes values at new points from the rotation; ``info`` is added to what the smoother says.
+    ``extension`` makes values at new points from the Ritz pairs; ``info`` is added to what the
+    smoother says.
     """
-    return basis_of(rotate(span, smoother, k, **how), smoother, cloud, extension=extension, info=info)
+    return basis_of(
+        rotate(span, smoother, k, **how), smoother, cloud, extension=extension, info=info
+    )
 
 
 def basis_of(
-    rotation: Rotation, smoother: Smoother, cloud: Placed, *, extension: Extend = None, info: Facts | None = None
+    rotation: RitzPairs,
+    smoother: Smoother,
+    cloud: Placed,
+    *,
+    extension: Extend = None,
+    info: Facts | None = None,
 ) -> Basis:
-    """The basis of one cloud from its rotation."""
-    facts: Facts = {"smoother": smoother.kind, "dimension": float(smoother.dimension), **(info or {})}
+    """The basis of one cloud from its Ritz pairs."""
+    facts: Facts = {"smoother": smoother.kind, "dimension": float(smoother.dimension)}
+    facts |= info or {}
     if cloud.duplicates:
         facts["duplicates"] = cloud.duplicates
     cut = cloud.short_cuts
@@ -340,4 +370,6 @@ def basis_of(
     values = rotation.eigenvalues / cloud.frame.scale**2
     function = None if extension is None else extension(rotation)
     source = OperatorSource(kept=Prepared(cloud, smoother)) if not smoother.clouds else None
-    return Basis(normalized, mass, values, cloud.given, facts, function, short_cuts=cut, source=source)
+    return Basis(
+        normalized, mass, values, cloud.given, facts, function, short_cuts=cut, source=source
+    )

@@ -1,7 +1,7 @@
 """Estimators in scikit-learn's conventions."""
 
-from .eigenmaps import OptimalApproximationEigenmaps
+from .eigenmaps import Eigenmaps
 
-Eigenmaps = OptimalApproximationEigenmaps
+OptimalApproximationEigenmaps = Eigenmaps
 
 __all__ = ["Eigenmaps", "OptimalApproximationEigenmaps"]

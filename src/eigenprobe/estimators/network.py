@@ -3,10 +3,11 @@
     f_s = P^s x,   P = D^-1/2 A D^1/2 (averaging),   x: principal coordinates,   s in (4, 16, 64)
     v(x) = network([f_4, f_16, f_64](x)) T           T (K, K): orthonormalisation and Ritz rotation
 
-A pointwise network of context features f is trained on the expected reconstruction loss of the smoother's probes, on
-one cloud or on random subsets of it, and ends with a Ritz rotation in its K outputs. Context features are averages over
-the neighbourhood of a point in the fitted cloud at several scales, which is attention to a frozen context with known
-weights. At a new point they are averages over its fitted neighbours.
+A pointwise network of context features f is trained on the expected reconstruction loss of the
+smoother's probes, on one cloud or on random subsets of it, and ends with a Ritz rotation in its K
+outputs. Context features are averages over the neighbourhood of a point in the fitted cloud at
+several scales, which is attention to a frozen context with known weights. At a new point they are
+averages over its fitted neighbours.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from ..extensions.context import ContextExtension, outputs
 from ..graph.arranged import Arranged
 from ..networks import MLPConfig, Network, from_config
 from ..smoothers import Smoother, neighbourhood_smoother
-from .solvers import described
+from .solvers import facts
 
-CONTEXT = (4, 16, 64)  # steps of averaging
+CONTEXT = (4, 16, 64)  # steps of averaging, of features and of probes
 PRINCIPAL = 32  # principal coordinates that are averaged
-SCALES = (4, 16, 64)  # steps of the probes, each scale with the same energy
-DENSE_ROWS = 2500  # on a processor, rows up to which an n x n covariance costs less than 64 sparse products per step
+# on a processor, rows up to which an n x n covariance costs less than 64 sparse products per step
+DENSE_ROWS = 2500
 
 
 class Training(NamedTuple):
@@ -44,12 +45,15 @@ class Training(NamedTuple):
 
 def fit_by_network(clouds: Sequence[Arranged], count: int, seed: int, training: Training) -> Basis:
     """Train on the subsets ``clouds`` (the first is the one the result is defined on)."""
-    cloud, (smoother, info) = clouds[0], described(clouds[0])
-    smoothers = [smoother, *(neighbourhood_smoother(each.graph) for each in clouds[1:] if each.graph)]
+    cloud, smoothers = clouds[0], [neighbourhood_smoother(each.graph) for each in clouds]
+    smoother = smoothers[0]
     features = context_features(smoothers)
     network = _train(features, smoothers, count, seed, training).to(smoother.device).double()
-    # Features are values like any others: their extension is an average over fitted neighbours, undivided.
-    extended = NeighbourhoodExtension.of(cloud, smoother, features[0], torch.ones_like(features[0][0]))
+    # Features are values like any others: their extension is an average over fitted neighbours,
+    # undivided.
+    extended = NeighbourhoodExtension.of(
+        cloud, smoother, features[0], torch.ones_like(features[0][0])
+    )
     try:
         return basis_from_span(
             Span(outputs(network, features[0]) * root_mass(smoother)[:, None]),
@@ -57,19 +61,24 @@ def fit_by_network(clouds: Sequence[Arranged], count: int, seed: int, training: 
             count,
             cloud,
             extension=lambda r: ContextExtension(network, extended, r.matrix),
-            info=info | {"steps": training.steps, "subsets": len(clouds)},
+            info=facts(cloud, smoother) | {"steps": training.steps, "subsets": len(clouds)},
         )
     except RankError as error:
-        message = f"the network's {count} outputs are not independent: raise max_iter or lower n_components"
-        raise InputError(message) from error
+        message = f"the network's {count} outputs are not independent"
+        raise InputError(f"{message}: raise max_iter or lower n_components") from error
 
 
 def context_features(smoothers: Sequence[Smoother]) -> list[Tensor]:
-    """Features ``(n, width)`` float64 of the points of every smoother; directions and scales are those of the first."""
+    """Features ``(n, width)`` float64 of the points of every smoother; directions and scales are
+    those of the first.
+    """
     mean, principal = _principal(_points(smoothers[0]), PRINCIPAL)
     clouds = [_averages((_points(each) - mean) @ principal, each) for each in smoothers]
     maps = [_principal(part, part.shape[1]) for part in clouds[0]]
-    return [torch.cat([(x - m) @ turn for x, (m, turn) in zip(parts, maps, strict=True)], 1) for parts in clouds]
+    return [
+        torch.cat([(x - m) @ turn for x, (m, turn) in zip(parts, maps, strict=True)], 1)
+        for parts in clouds
+    ]
 
 
 def root_mass(smoother: Smoother) -> Tensor:
@@ -92,16 +101,23 @@ def _averages(x: Tensor, smoother: Smoother) -> list[Tensor]:
 
 
 def _principal(x: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """Mean and principal directions, over the root of their deviation: leading ones stay larger, others matter."""
+    """Mean and principal directions, over the root of their deviation: leading ones stay larger,
+    others matter.
+    """
     mean = x.mean(0)
     values, directions = torch.linalg.eigh((x - mean).mT @ (x - mean) / len(x))
-    deviation, directions = values.flip(0)[:width].clamp_min(0).sqrt(), directions.flip(1)[:, :width]
+    deviation, directions = (
+        values.flip(0)[:width].clamp_min(0).sqrt(),
+        directions.flip(1)[:, :width],
+    )
     kept = deviation > 1e-3 * deviation[0]  # constant columns have no direction
     deviation, directions = deviation[kept], directions[:, kept]
     return mean, directions / (deviation * deviation.mean()).sqrt()
 
 
-def _train(features: list[Tensor], smoothers: list[Smoother], count: int, seed: int, training: Training) -> Network:
+def _train(
+    features: list[Tensor], smoothers: list[Smoother], count: int, seed: int, training: Training
+) -> Network:
     """A network ``(width) -> (count)`` trained on the probes of every cloud."""
     from ..probes.objective import Objective
     from ..training.data import ManifoldData, Pool
@@ -113,8 +129,12 @@ def _train(features: list[Tensor], smoothers: list[Smoother], count: int, seed: 
     hidden = tuple(training.hidden)
     sizes = MLPConfig(inputs=features[0].shape[1], hidden=hidden, outputs=count, activation="gelu")
     network = from_config(sizes, generator)
-    schedule = Optimisation(training.steps, rate=training.rate, warmup=max(1, min(10, training.steps // 10)))
-    module = SpectralModule(network, Objective("expected", "euclidean", relative=True), schedule, seed=seed)
+    schedule = Optimisation(
+        training.steps, rate=training.rate, warmup=max(1, min(10, training.steps // 10))
+    )
+    module = SpectralModule(
+        network, Objective("expected", "euclidean", relative=True), schedule, seed=seed
+    )
     settings = RunSettings(device=str(smoothers[0].device), flags=training.flags)
     train(module, ManifoldData(Pool(pool, seed), None, training.steps), settings)
     return network
@@ -124,7 +144,7 @@ def _sampling(features: Tensor, smoother: Smoother, generator: torch.Generator) 
     from ..probes.covariance import DENSE_LIMIT, Covariance
     from ..training.data import Batch
 
-    covariance: Any = Covariance(smoother, scales=SCALES, generator=generator)
+    covariance: Any = Covariance(smoother, scales=CONTEXT, generator=generator)
     if smoother.n <= (DENSE_LIMIT if smoother.device.type == "cuda" else DENSE_ROWS):
         covariance = covariance.dense()
     local, root = features.float(), root_mass(smoother).float()

@@ -1,6 +1,7 @@
-"""Values of an embedding at new rows by the weights of its neighbourhood smoother, each row on its own.
+"""Values of an embedding at new rows by the weights of its neighbourhood smoother, each row on its
+own.
 
-    v(x) = sum_j w_j v_j / (mu' sum_j w_j)          w_j = p_j J_j towards the k nearest,   mu' = 2 mu - 1
+    v(x) = sum_j w_j v_j / (mu' sum_j w_j)      w_j = p_j J_j towards the k nearest,  mu' = 2 mu - 1
 
 At a fitted row (up to rounding) the value is the fitted one.
 """
@@ -31,9 +32,11 @@ BLOCK = 1 << 22  # neighbours, or numbers compared, in memory at once
 @extension
 @dataclass(frozen=True)
 class NeighbourhoodExtension:
-    """Vectors ``values (n, K)`` and mass of a fitted cloud, at new points; row i depends on point i alone.
+    """Vectors ``values (n, K)`` and mass of a fitted cloud, at new points; row i depends on point i
+    alone.
 
-    At a fitted point (up to rounding) the value is the fitted one, and the mass that of one of its copies.
+    At a fitted point (up to rounding) the value is the fitted one, and the mass that of one of its
+    copies.
     """
 
     kind: ClassVar[str] = "neighbourhood"
@@ -44,12 +47,15 @@ class NeighbourhoodExtension:
     values: Tensor  # (n, K)
     mass: Tensor  # (n,)
     factors: Tensor  # (K,) of the average: 2 mu - 1
-    metric: Any = "euclidean"  # between points in the frame; precomputed: new points are distances to the fitted ones
+    # between points in the frame; precomputed: new points are distances to the fitted ones
+    metric: Any = "euclidean"
     options: dict[str, Any] = field(default_factory=dict)  # further arguments of the metric
     same: float = 1e-5  # relative distance below which a new point is a fitted one
 
     @classmethod
-    def of(cls, cloud: Arranged, smoother: Smoother, values: Tensor, mu: Tensor) -> NeighbourhoodExtension:
+    def of(
+        cls, cloud: Arranged, smoother: Smoother, values: Tensor, mu: Tensor
+    ) -> NeighbourhoodExtension:
         """From a cloud and its smoother, vectors V ``(n, K)`` and their eigenvalues mu ``(K,)``."""
         factors = (2 * mu.to(values) - 1).clamp_min(LEAST_FACTOR)
         graph, mass = smoother.known_graph, cloud.share(smoother.mass.to(values))
@@ -58,13 +64,16 @@ class NeighbourhoodExtension:
         return cls(cloud.frame, *arrays, metric, dict(graph.options or {}), cloud.same)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}  # without what is cached
+        # Without what is cached.
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def __call__(self, points: Tensor) -> Tensor:
         return self.with_mass(points)[0]
 
     def with_mass(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Values ``(m, K)`` at points ``(m, d)``, and the mass ``(m,)`` interpolated from the fitted one."""
+        """Values ``(m, K)`` at points ``(m, d)``, and the mass ``(m,)`` interpolated from the
+        fitted one.
+        """
         width = self.indices.shape[1] or points.shape[1]
         parts = [self._rows(part) for part in points.split(max(1, BLOCK // width))]
         return torch.cat([value for value, _ in parts]), torch.cat([mass for _, mass in parts])
@@ -85,9 +94,12 @@ class NeighbourhoodExtension:
         local = self.frame(points.to(self.points.device), self.points.dtype)
         if self.metric != "euclidean":
             return self._placed(local)
-        known, order = self._fingerprints  # ascending; to look a fitted point up costs a hundredth of a search
+        # Ascending; to look a fitted point up costs a hundredth of a search.
+        known, order = self._fingerprints
         found = order[torch.searchsorted(known, fingerprints(local)).clamp_max_(len(order) - 1)]
-        pairs = zip(*(each.split(max(1, BLOCK // local.shape[1])) for each in (local, found)), strict=True)
+        pairs = zip(
+            *(each.split(max(1, BLOCK // local.shape[1])) for each in (local, found)), strict=True
+        )
         new = torch.cat([(self.points[i] != x).any(1) for x, i in pairs]).nonzero()[:, 0]
         values, mass = self.values[found], self.mass[found]
         if len(new):
@@ -98,7 +110,9 @@ class NeighbourhoodExtension:
         """At rows with affinities ``(m, n)`` to the fitted ones, which are the weights."""
         total = affinities.sum(1, keepdim=True)
         if not bool((total > 0).all()) or bool((affinities < 0).any()):
-            raise InputError("every row needs affinities of at least 0 to fitted rows, and one above 0")
+            raise InputError(
+                "every row needs affinities of at least 0 to fitted rows, and one above 0"
+            )
         weight = affinities / total
         return weight @ self.values / self.factors, weight @ self.mass
 
@@ -109,9 +123,11 @@ class NeighbourhoodExtension:
         distances = distances.to(local)
         rows = torch.arange(len(found), device=found.device).repeat_interleave(k)
         shared = overlaps(found, self.indices, rows, found.reshape(-1)).reshape(found.shape)
-        weight = fuzzy_weights(distances) * (shared + 2) / (2 * k - shared)  # both have j; as a guest x is in both
+        # Both have j; as a guest x is in both.
+        weight = fuzzy_weights(distances) * (shared + 2) / (2 * k - shared)
         weight = (weight / weight.sum(1, keepdim=True)).to(self.values)
-        values, mass = average(weight, self.values, found) / self.factors, (weight * self.mass[found]).sum(1)
+        values = average(weight, self.values, found) / self.factors
+        mass = (weight * self.mass[found]).sum(1)
         same = distances[:, 0] <= self.same * distances[:, -1]
         nearest = found[same, 0]
         values[same], mass[same] = self.values[nearest], self.mass[nearest]
@@ -134,10 +150,11 @@ class NeighbourhoodExtension:
         if not bool(((t["indices"] >= 0) & (t["indices"] < len(t["values"]))).all()):
             raise InputError(f"expected indices of {len(t['values'])} rows, got others")
         (n, k), d = t["values"].shape, t["centre"].shape[0]
-        width = d if t["indices"].numel() else 0  # affinities that were given have neither points nor neighbours
+        # Affinities that were given have neither points nor neighbours.
+        width = d if t["indices"].numel() else 0
         shapes = {"points": (n, width), "mass": (n,), "factors": (k,), "centre": (d,)}
         for name, shape in shapes.items():
             if tuple(t[name].shape) != shape:
-                raise InputError(f"expected {name} {shape} of {n} rows and {k} vectors, got {tuple(t[name].shape)}")
+                raise InputError(f"expected {name} {shape}, got {tuple(t[name].shape)}")
         arrays = (t["points"], t["indices"], t["values"], t["mass"], t["factors"])
         return cls(frame, *arrays, metric, options, facts.get("same", 1e-5))

@@ -1,10 +1,10 @@
 """A fitted network as a function: values of the basis at new points.
 
-    v(x) = [1, phi_2(x), ..., phi_K(x)] T                mass known by the smoother (T = R^-1 and the Ritz rotation)
-    v(x) = q(x) / q_1(x),   q(x) = phi(x) R^-1           mass learned as q_1^2 (`row`)
+    v(x) = [1, phi_2(x), ..., phi_K(x)] T           mass known: T is R^-1 and the Ritz rotation
+    v(x) = q(x) / q_1(x),   q(x) = phi(x) R^-1      mass learned as q_1^2 (`row`)
 
-phi attends to the frozen context only, so a row depends on its own point alone and is the fitted value at a fitted
-point.
+phi attends to the frozen context only, so a row depends on its own point alone and is the fitted
+value at a fitted point.
 """
 
 from __future__ import annotations
@@ -39,8 +39,11 @@ class NetworkExtension:
         learned_mass: bool = False,
         matrix: Tensor | None = None,
     ) -> None:
-        """``matrix`` is the identity where it is not given: the function is then that of the features."""
-        # In float64, since T may be ill-conditioned and rows must not depend on how their batch was cut.
+        """``matrix`` is the identity where it is not given: the function is then that of the
+        features.
+        """
+        # In float64, since T may be ill-conditioned and rows must not depend on how their batch was
+        # cut.
         self.network = copy.deepcopy(network).eval().requires_grad_(False).double()
         self.frame, self.context, self.learned_mass = frame, context, learned_mass
         identity = torch.eye(network.config.outputs, dtype=torch.float64, device=context.device)
@@ -55,7 +58,9 @@ class NetworkExtension:
 
     @torch.no_grad()
     def features(self, points: Tensor) -> Tensor:
-        """Network features ``phi`` at points of the user's coordinates: ``(m, d) -> (m, K)`` float64."""
+        """Network features ``phi`` at points of the user's coordinates: ``(m, d) -> (m, K)``
+        float64.
+        """
         device = self.matrix.device
         if self._memory is None:
             self._memory = self.network.context(self.context.to(device, torch.float64))
@@ -93,12 +98,16 @@ class NetworkExtension:
 def fitted_network(basis: Basis) -> NetworkExtension:
     """The function that a basis is, where a network was fitted; an error of other bases."""
     if not isinstance(basis.extension, NetworkExtension):
-        raise InputError(f"expected a basis of a fitted network, got one of method {basis.info.get('method')!r}")
+        raise InputError(
+            f"expected a basis of a fitted network, got one of method {basis.info.get('method')!r}"
+        )
     return basis.extension
 
 
 def weights_of(network: networks.Network) -> dict[str, Tensor]:
-    """The weights as tensors of a file, their names after ``network.``; `saved_network` is the inverse."""
+    """The weights as tensors of a file, their names after ``network.``; `saved_network` is the
+    inverse.
+    """
     return {f"network.{name}": value.float() for name, value in network.state_dict().items()}
 
 
@@ -109,4 +118,6 @@ def saved_network(tensors: dict[str, Tensor], facts: Facts) -> networks.Network:
 
 def beginning_with(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Those of the tensors whose names begin so, by the rest of their names."""
-    return {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)
+    }

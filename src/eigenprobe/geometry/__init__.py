@@ -5,8 +5,19 @@ from ..readers.shapes import Shape, find_shapes, load, save
 from ..sampling.farthest import farthest_points
 from .draws import SurfaceSample, draw_surface, sample_surface, sample_volume
 from .oracle import oracle, point_cloud
-from .planes import Plane, remove_plane
 
-__all__ = ["Shape", "SurfaceSample", "draw_surface", "face_areas", "farthest_points", "find_shapes", "is_closed"]
-__all__ += ["load", "oracle", "sample_surface", "sample_volume", "save", "vertex_areas"]
-__all__ += ["Plane", "remove_plane"]
+__all__ = [
+    "Shape",
+    "SurfaceSample",
+    "draw_surface",
+    "face_areas",
+    "farthest_points",
+    "find_shapes",
+    "is_closed",
+    "load",
+    "oracle",
+    "sample_surface",
+    "sample_volume",
+    "save",
+    "vertex_areas",
+]

@@ -1,10 +1,12 @@
-"""A basis for other programs: its functions as scalars at the points of a shape, or as plain arrays.
+"""A basis for other programs: its functions as scalars at the points of a shape, or as plain
+arrays.
 
-    ply, vtk, vtu   points (n, 3), faces (f, 3), the mass and V (n, K) as scalars v001, v002, ...   through meshio
+    ply, vtk, vtu   points (n, 3), faces (f, 3), the mass and V (n, K) as scalars v001, v002, ...
     csv             a line per point: coordinates, mass, v001, v002, ...
     npz, mat        points, faces, rows, mass (n,), vectors V (n, K), eigenvalues (K,)
 
-Points of fewer than three dimensions get zeros. In mat files faces and rows count from 1, as Matlab does.
+Points of fewer than three dimensions get zeros. In mat files faces and rows count from 1, as Matlab
+does.
 """
 
 import os
@@ -21,48 +23,73 @@ GRIDS, ARRAYS = (".ply", ".vtk", ".vtu"), (".npz", ".mat", ".csv")
 
 
 def write_functions(path: str | os.PathLike[str], basis: Basis, colours: Any = None) -> None:
-    """Write ``basis`` in the format that the suffix names, whole or not at all; ``colours`` (n, 3) of bytes in ply."""
+    """Write a basis in the format that the suffix names, whole or not at all.
+
+    Parameters
+    ----------
+    path
+        A ply, vtk, vtu, npz, mat or csv file.
+    basis
+        With points of at most three dimensions, for ply, vtk and vtu.
+    colours
+        Bytes ``(n, 3)`` of points in ply.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eigenprobe import decompose
+    >>> basis = decompose(np.random.default_rng(0).normal(size=(60, 3)), k=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_functions(f"{folder}/a.csv", basis)
+    ...     print(open(f"{folder}/a.csv").readline().strip())
+    x,y,z,mass,v001,v002
+    """
     target, basis = Path(path), basis.numpy()
     suffix = target.suffix.lower()
-    if suffix in GRIDS:
-        grid = _grid(basis, suffix)
-        if colours is not None and suffix == ".ply":
-            shades = np.asarray(colours, np.uint8).T
-            grid.point_data |= dict(zip(("red", "green", "blue"), map(np.ascontiguousarray, shades), strict=True))
-        with atomic_path(target) as temporary:
+    if suffix not in GRIDS + ARRAYS:
+        known = ", ".join(GRIDS + ARRAYS)
+        raise InputError(f"a basis is written as .safetensors, {known}, got {str(target)!r}")
+    if suffix == ".npz":
+        return write_npz(target, _arrays(basis, first=0))
+    grid = _grid(basis, suffix, colours) if suffix in GRIDS else None
+    with atomic_path(target) as temporary:
+        if grid is not None:
             grid.write(temporary)
-    elif suffix == ".npz":
-        write_npz(target, _arrays(basis, first=0))
-    elif suffix == ".csv":
-        _write_columns(target, basis)
-    elif suffix == ".mat":
-        from scipy.io import savemat
+        elif suffix == ".csv":
+            _write_columns(temporary, basis)
+        else:
+            from scipy.io import savemat
 
-        with atomic_path(target) as temporary, temporary.open("wb") as file:
-            savemat(file, _arrays(basis, first=1), oned_as="column")
-    else:
-        raise InputError(f"a basis is written as .safetensors, {', '.join(GRIDS + ARRAYS)}, got {str(target)!r}")
+            savemat(temporary, _arrays(basis, first=1), oned_as="column", appendmat=False)
 
 
-def _write_columns(target: Path, basis: Basis) -> None:
+def _functions(basis: Basis) -> dict[str, Any]:
+    """The mass and the vectors by their names."""
+    vectors = {f"v{i:03d}": column for i, column in enumerate(basis.vectors.T, 1)}
+    return {"mass": basis.mass} | vectors
+
+
+def _write_columns(path: Path, basis: Basis) -> None:
     """A line per point: its coordinates, its mass and its entry of every vector."""
     d = 0 if basis.points is None else basis.points.shape[1]
-    names = ["x", "y", "z"][:d] if d <= 3 else [f"x{i}" for i in range(d)]
-    parts = [*([] if basis.points is None else [basis.points]), basis.mass[:, None], basis.vectors]
-    header = ",".join([*names, "mass", *(f"v{i:03d}" for i in range(1, basis.k + 1))])
-    with atomic_path(target) as temporary:
-        np.savetxt(temporary, np.column_stack(parts), fmt="%.9g", delimiter=",", header=header, comments="")
+    names = "xyz"[:d] if d <= 3 else [f"x{i}" for i in range(d)]
+    columns = dict(zip(names, [] if basis.points is None else basis.points.T, strict=True))
+    columns |= _functions(basis)
+    rows, header = np.column_stack([*columns.values()]), ",".join(columns)
+    np.savetxt(path, rows, fmt="%.9g", delimiter=",", header=header, comments="")
 
 
 def _arrays(basis: Basis, first: int) -> dict[str, Any]:
-    arrays = {"vectors": basis.vectors, "eigenvalues": basis.eigenvalues, "mass": basis.mass, "points": basis.points}
-    indices = {"faces": basis.faces, "rows": basis.rows}
-    arrays |= {name: None if values is None else values + first for name, values in indices.items()}
+    names = ("vectors", "eigenvalues", "mass", "points")
+    arrays = {name: getattr(basis, name) for name in names}
+    for name in ("faces", "rows"):
+        index = getattr(basis, name)
+        arrays[name] = None if index is None else index + first
     return {name: values for name, values in arrays.items() if values is not None}
 
 
-def _grid(basis: Basis, suffix: str) -> Any:
-    meshio = extra("meshio")
+def _grid(basis: Basis, suffix: str, colours: Any) -> Any:
+    """Points, faces and functions as a mesh of meshio."""
     d = 0 if basis.points is None else basis.points.shape[1]
     if basis.points is None or d > 3:
         most = f"a {suffix[1:]} file holds points of at most 3 dimensions"
@@ -74,5 +101,9 @@ def _grid(basis: Basis, suffix: str) -> Any:
         cells = []
     else:  # VTK draws cells only
         cells = [("vertex", np.arange(basis.n, dtype=np.int32)[:, None])]
-    scalars = {"mass": basis.mass} | {f"v{i:03d}": column for i, column in enumerate(basis.vectors.T, 1)}
-    return meshio.Mesh(points, cells, {name: np.ascontiguousarray(values) for name, values in scalars.items()})
+    scalars = _functions(basis)
+    if colours is not None and suffix == ".ply":
+        shades = np.asarray(colours, np.uint8).T
+        scalars |= dict(zip(("red", "green", "blue"), shades, strict=True))
+    scalars = {name: np.ascontiguousarray(values) for name, values in scalars.items()}
+    return extra("meshio").Mesh(points, cells, scalars)

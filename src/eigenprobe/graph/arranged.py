@@ -1,12 +1,14 @@
-"""A cloud made ready: distinct points in memory order, their graph, and the way back to the points as they were given.
+"""A cloud made ready: distinct points in memory order, their graph, and the way back to the points
+as they were given.
 
-    kept[r]   the given point that row r stands for (n,);      rows[i]   the row that stands for given point i (N,)
+    kept[r]   the given point that row r stands for (n,);      rows[i]   the row that stands for
+    given point i (N,)
 
-Coinciding points are one: each copy gets its value and an equal share of its mass.  Along a space-filling curve the
-neighbours of a point are near in memory, which makes the search and every sparse product after it several times faster.
+Coinciding points are one: each copy gets its value and an equal share of its mass.  Along a
+space-filling curve the neighbours of a point are near in memory, which makes the search and every
+sparse product after it several times faster.
 """
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -15,28 +17,23 @@ from torch import Tensor
 
 from ..cloud import Frame, check_count
 from ..errors import warn
-from ..search.cells import HOST
 from ..search.layout import REORDER, morton_order
-from ..search.neighbours import EXACT_POINTS, KDTREE_DIMENSIONS, Backend, nearest_rows, without_self
-from .graph import Graph, Metric, build_graph, components
+from .graph import Graph, Metric, build_graph
 
-APART = 300.0  # lengths between different rows over those between a row and its copies
-FEWEST = 4  # different rows per neighbour, and copies of one at most: beyond either they are groups of rows
-SEEN = 2000  # rows whose lengths are looked at
 CACHE = 1 << 16  # numbers whose bits are added up at once on a processor
 
 
 @dataclass(frozen=True)
 class Placed:
-    """``given`` points in the caller's units, and their ``frame``; ``rows`` and ``kept`` are None where nothing was
-    moved or merged."""
+    """``given`` points in the caller's units, and their ``frame``; ``rows`` and ``kept`` are None
+    where nothing was moved or merged."""
 
     given: Tensor  # (N, d) float64
     frame: Frame
     rows: Tensor | None = None  # (N,)
     kept: Tensor | None = None  # (n,)
     short_cuts: Tensor | None = None  # (c, 2) edges that were cut from the graph, as rows of it
-    doubts: tuple[Tensor, Tensor] | None = None  # (e, 2) judged edges that were kept, and how likely each is one (e,)
+    noisy: bool = False  # whether its points were moved onto the surface
 
     @classmethod
     def plain(cls, points: Tensor, **own: Any) -> Self:
@@ -54,7 +51,9 @@ class Placed:
         return 0 if self.kept is None else len(self.given) - len(self.kept)
 
     def spread(self, mass: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Mass ``(n,)`` and functions ``(n, K)`` of the kept points, at all given ones ``(N, ...)``."""
+        """Mass ``(n,)`` and functions ``(n, K)`` of the kept points, at all given ones ``(N,
+        ...)``.
+        """
         if self.rows is None:
             return mass, vectors
         return self.share(mass)[self.rows], vectors[self.rows]
@@ -64,7 +63,9 @@ class Placed:
         return mass if self.rows is None else mass / torch.bincount(self.rows)
 
     def collect(self, values: Tensor) -> Tensor:
-        """Values ``(N, ...)`` at the given points, at the kept ones ``(n, ...)``: the mean over copies."""
+        """Values ``(N, ...)`` at the given points, at the kept ones ``(n, ...)``: the mean over
+        copies.
+        """
         if self.rows is None:
             return values
         counts = torch.bincount(self.rows).to(values)
@@ -74,8 +75,8 @@ class Placed:
 
 @dataclass(frozen=True)
 class Arranged(Placed):
-    """With the ``graph`` of the kept points in the frame; a length below ``same``, of that to the last neighbour, is
-    that to a copy."""
+    """With the ``graph`` of the kept points in the frame; a length below ``same``, of that to the
+    last neighbour, is that to a copy."""
 
     graph: Graph = field(kw_only=True)
     same: float = field(default=1e-5, kw_only=True)
@@ -90,7 +91,8 @@ def arrange(
     frame: Frame | None = None,
     dtype: torch.dtype = torch.float64,
 ) -> Arranged:
-    """The distinct points of a cloud ``(N, d)`` with their ``neighbours`` nearest, enough of them for ``k`` vectors.
+    """The distinct points of a cloud ``(N, d)`` with their ``neighbours`` nearest, enough of them
+    for ``k`` vectors.
 
     ``frame`` is that of a cloud which this one is a part of; ``dtype`` is that of the points in it.
     """
@@ -109,83 +111,18 @@ def arrange(
 
 
 def distinct(points: Tensor) -> tuple[Tensor, Tensor] | None:
-    """The first copy of every distinct point ``(n,)``, in their order, and the one that each point ``(N,)`` is a copy
-    of; a warning says how many are. None where all differ."""
+    """The first copy of every distinct point ``(n,)``, in their order, and the one that each point
+    ``(N,)`` is a copy of; a warning says how many are. None where all differ."""
     place = groups(points)
     if place is None:
         return None
     first, order = _first(place, int(place.max()) + 1).sort()
     copies = len(points) - len(first)
-    warn(f"{copies} of {len(points)} points coincide with others; each copy shares the value and the mass")
+    warn(
+        f"{copies} of {len(points)} points coincide with others; each copy shares the value "
+        "and the mass"
+    )
     return first, _inverse(order)[place]
-
-
-def extend(cloud: Arranged, more: Tensor) -> Arranged | None:
-    """The cloud with new rows ``more (m, d)``: only their distances to all are computed; None where points coincide,
-    or where so many are new that the cells of all (`cells`) need fewer distances.
-
-    A list of neighbours takes in the new rows that are nearer than its last, so that it is what a search would find.
-    """
-    given, graph = torch.cat([cloud.given, more.to(cloud.given)]), cloud.graph
-    new = cloud.frame(more, graph.points.dtype)
-    n, k, points = graph.n, graph.k, torch.cat([graph.points, new])
-    wide = points.shape[1] > KDTREE_DIMENSIONS
-    many = wide and len(points) > EXACT_POINTS and 2 * len(new) > HOST.searched
-    if many or cloud.kept is not None or groups(points) is not None:
-        return None
-    space = points if graph.metric == "euclidean" else points / points.norm(dim=1, keepdim=True)
-    lengths = graph.distances if graph.metric == "euclidean" else (2 * graph.distances).sqrt()
-    backend: Backend = "torch" if wide else "auto"
-    found, near = nearest_rows(space[n:], space[:n], min(k, len(new)), backend)
-    lengths, place = torch.cat([lengths, near.to(lengths)], 1).topk(k, largest=False)
-    indices = torch.cat([graph.indices, found + n], 1).gather(1, place)
-    found, near = without_self(*nearest_rows(space, space[n:], k + 1, backend), first=n)
-    indices, lengths = torch.cat([indices, found]), torch.cat([lengths, near.to(lengths)])
-    distances = lengths if graph.metric == "euclidean" else lengths.square() / 2
-    return Arranged(given, cloud.frame, graph=Graph(points, indices, distances, graph.metric))
-
-
-def without_near_copies(cloud: Arranged) -> Arranged:
-    """The same cloud where most neighbours are copies with a little noise: one point for each group of them.
-
-    Lists of such neighbours say nothing about the rest. Copies are what lies below an empty stretch of the lengths of
-    all lists, at least by `APART`; distances of one shape, however uneven, leave none. Where every list is full of
-    them, they are the parts of the graph.
-    """
-    graph, least = cloud.graph, _least_between_rows(cloud.graph)
-    if least < math.inf:
-        near = graph.squared < least
-        if 2 * int(near.sum()) < near.numel():
-            return cloud
-        rows = torch.arange(graph.n, device=graph.device)[:, None].expand_as(near)
-        count, label = components(rows[near], graph.indices[near], graph.n)
-    else:
-        count, label = graph.components()
-    if count < FEWEST * graph.k or graph.n > FEWEST * graph.k * count:  # a few groups
-        return cloud
-    if least == math.inf:
-        between = build_graph(graph.points[_first(label, count)], 1, metric=graph.metric).squared
-        if float(between.quantile(0.05)) < APART**2 * float(graph.squared.max()):
-            return cloud
-    warn(f"{graph.n - count} of {graph.n} rows are others with a little noise; they share their value and mass")
-    first, order = _first(label, count).sort()
-    label = _inverse(order)[label]
-    own = build_graph(graph.points[first], graph.k, metric=graph.metric, ordered=graph.ordered)
-    given = label if cloud.rows is None else label[cloud.rows]
-    kept = first if cloud.kept is None else cloud.kept[first]
-    return Arranged(cloud.given, cloud.frame, given, kept, graph=own, same=1 / APART)
-
-
-def _least_between_rows(graph: Graph) -> float:
-    """The squared length in the middle of the widest empty stretch of all lengths; infinite where none is wide."""
-    some = graph.squared[:: max(1, graph.n // SEEN)].flatten()
-    logs = some[some > 0].sort().values.log()
-    few = len(logs) // 200  # on either side at least
-    gaps = logs.diff()[few : len(logs) - few]
-    if len(gaps) == 0 or float(gaps.max()) < 2 * math.log(APART):
-        return math.inf
-    place = few + int(gaps.argmax())
-    return math.exp(float(logs[place] + logs[place + 1]) / 2)
 
 
 def groups(points: Tensor) -> Tensor | None:
@@ -198,15 +135,24 @@ def groups(points: Tensor) -> Tensor | None:
 
 
 def fingerprints(points: Tensor) -> Tensor:
-    """A number ``(n,)`` for every point ``(n, d)``: equal points have equal bits, and so an equal sum of them.
+    """A number ``(n,)`` for every point ``(n, d)``: equal points have equal bits, and so an equal
+    sum of them.
 
     Sorting rows is dear, sorting sums is not. Others agree once in 2^64 pairs.
     """
-    factors = torch.randint(1 << 62, (points.shape[1],), generator=torch.Generator().manual_seed(0)) * 2 + 1
-    factors, sums = factors.to(points.device), torch.empty(len(points), dtype=torch.int64, device=points.device)
+    factors = (
+        torch.randint(1 << 62, (points.shape[1],), generator=torch.Generator().manual_seed(0)) * 2
+        + 1
+    )
+    factors, sums = (
+        factors.to(points.device),
+        torch.empty(len(points), dtype=torch.int64, device=points.device),
+    )
     size = max(1, (CACHE if points.device.type == "cpu" else CACHE << 8) // max(1, points.shape[1]))
     for out, part in zip(sums.split(size), points.split(size), strict=True):
-        bits = (part + 0.0).view(torch.int64 if points.dtype == torch.float64 else torch.int32).long()  # -0 is 0
+        bits = (
+            (part + 0.0).view(torch.int64 if points.dtype == torch.float64 else torch.int32).long()
+        )  # -0 is 0
         torch.sum((bits ^ (bits >> 15)) * factors, 1, out=out)  # overflow is no harm
     return sums
 
@@ -218,4 +164,6 @@ def _first(rows: Tensor, count: int) -> Tensor:
 
 
 def _inverse(order: Tensor) -> Tensor:
-    return torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=order.device))
+    return torch.empty_like(order).index_copy_(
+        0, order, torch.arange(len(order), device=order.device)
+    )

@@ -1,21 +1,25 @@
-"""Who is a neighbour of whom: ``indices[i, j]`` is the j-th nearest neighbour of point i, ``distances[i, j]`` how far.
+"""Who is a neighbour of whom: ``indices[i, j]`` is the j-th nearest neighbour of point i,
+``distances[i, j]`` how far.
 
     head[e] < tail[e]                          undirected: every edge once;  (e,)
     at(values)[i] = sum_{e at i} values[e]     (e, ...) -> (n, ...)
 
-Several clouds may share one graph: their points are stacked, ``clouds`` holds their sizes, and no edge joins two.
+Several clouds may share one graph: their points are stacked, ``clouds`` holds their sizes, and no
+edge joins two.
 
 The intrinsic dimension of a cloud, of every sample and as a whole.
 
     r_a = variance a of the 16 nearest neighbours / the first,  a = 2, 3      (d,) per sample
-    e   = min_u (second largest of <u, y_j - x> / |y_j - x|)                  the emptiest direction u
+    e   = min_u (second largest of <u, y_j - x> / |y_j - x|)                  the emptiest direction
+    u
 
-In ordinary space a sample lies on a curve where r_2 is small, in a solid where r_3 is large *and* most samples around
-it are surrounded (e large: no direction is empty), and on a surface otherwise.  Each number alone fails: r_3 is large
-on a thin plate, whose two sides share neighbourhoods, but every point of a plate has an empty side; e is large on a
-noisy surface, but its neighbourhoods are still flat.  A curve or a surface with noise below the spacing keeps its
-dimension; noise well above the spacing makes a curve a tube and a surface a slab, which no statistic can tell from
-solids of that thickness.  Above three dimensions it is the growth of the number of neighbours, k ~ r^dim.
+In ordinary space a sample lies on a curve where r_2 is small, in a solid where r_3 is large *and*
+most samples around it are surrounded (e large: no direction is empty), and on a surface otherwise.
+Each number alone fails: r_3 is large on a thin plate, whose two sides share neighbourhoods, but
+every point of a plate has an empty side; e is large on a noisy surface, but its neighbourhoods are
+still flat.  A curve or a surface with noise below the spacing keeps its dimension; noise well above
+the spacing makes a curve a tube and a surface a slab, which no statistic can tell from solids of
+that thickness.  Above three dimensions it is the growth of the number of neighbours, k ~ r^dim.
 """
 
 from __future__ import annotations
@@ -33,10 +37,16 @@ from torch import Tensor
 from ..cloud import as_tensor
 from ..errors import InputError
 from ..host.validation import validated
-from ..sampling.quality import Glance, glance
 from ..search.cells import grid_search
 from ..search.layout import Segments, nearest, principal_axes
-from ..search.neighbours import Backend, Metric, nearest_rows, search_space, self_first, without_self
+from ..search.neighbours import (
+    Backend,
+    Metric,
+    nearest_rows,
+    search_space,
+    self_first,
+    without_self,
+)
 
 FRAME = 10  # neighbours that span a tangent plane
 CACHE = 1 << 18  # numbers that are added up at once on a processor
@@ -66,13 +76,15 @@ class Edges:
         return values.new_zeros((self.n, *values.shape[1:])).index_add_(0, self.tail, values)
 
     def moments(self, weight: Tensor, ahead: Tensor, behind: Tensor) -> Tensor:
-        """Sums ``(n, d, d)`` of ``w v v^T`` over the edges of every point, for weights ``(e,)`` and vectors ``(e, d)``
-        at either end; as many at once as a processor's cache holds."""
+        """Sums ``(n, d, d)`` of ``w v v^T`` over the edges of every point, for weights ``(e,)`` and
+        vectors ``(e, d)`` at either end; as many at once as a processor's cache holds."""
         d, size = ahead.shape[1], len(self) or 1
         size = max(1, CACHE // d**2) if weight.device.type == "cpu" else size
         total = weight.new_zeros((self.n, d * d))
         for ends, vectors in ((self.head, ahead), (self.tail, behind)):
-            for at, w, v in zip(*(each.split(size) for each in (ends, weight, vectors)), strict=True):
+            for at, w, v in zip(
+                *(each.split(size) for each in (ends, weight, vectors)), strict=True
+            ):
                 total.index_add_(0, at, (v[..., None] * (w[:, None] * v)[:, None]).flatten(1))
         found = total.unflatten(1, (d, d))
         return found.triu() + found.triu(1).mT  # symmetric to the last digit
@@ -84,7 +96,8 @@ class Edges:
 
 
 def undirected(indices: Tensor, keep: Tensor | None = None) -> tuple[Edges, Tensor]:
-    """Edges that stand in the list of either end, and the edge ``(n k,)`` (or of every kept entry) of each entry.
+    """Edges that stand in the list of either end, and the edge ``(n k,)`` (or of every kept entry)
+    of each entry.
 
     >>> edges, place = undirected(torch.tensor([[1], [0], [1]]))
     >>> edges.head.tolist(), edges.tail.tolist(), place.tolist()
@@ -92,7 +105,10 @@ def undirected(indices: Tensor, keep: Tensor | None = None) -> tuple[Edges, Tens
     """
     n, k = indices.shape
     if keep is None:
-        rows, columns = torch.arange(n, device=indices.device).repeat_interleave(k), indices.reshape(-1)
+        rows, columns = (
+            torch.arange(n, device=indices.device).repeat_interleave(k),
+            indices.reshape(-1),
+        )
     else:
         rows, place = keep.nonzero(as_tuple=True)
         columns = indices[rows, place]
@@ -106,7 +122,9 @@ def undirected(indices: Tensor, keep: Tensor | None = None) -> tuple[Edges, Tens
 
 
 def components(head: Tensor, tail: Tensor, n: int) -> tuple[int, Tensor]:
-    """The number of connected components of the graph with these edges, and the label ``(n,)`` of every point."""
+    """The number of connected components of the graph with these edges, and the label ``(n,)`` of
+    every point.
+    """
     if head.device.type != "cpu":
         return _joined(head, tail, n)
     from scipy.sparse import coo_array
@@ -120,15 +138,18 @@ def components(head: Tensor, tail: Tensor, n: int) -> tuple[int, Tensor]:
 def _joined(head: Tensor, tail: Tensor, n: int) -> tuple[int, Tensor]:
     """The same on any device, without a loop over points [FastSV: Zhang, Azad, Buluc 2020].
 
-    Every point names another of its part, in the end the first one: an edge passes on the smaller name of its two ends
-    to both and to those that they name, and names of names are taken, so that long chains need few rounds.
+    Every point names another of its part, in the end the first one: an edge passes on the smaller
+    name of its two ends to both and to those that they name, and names of names are taken, so that
+    long chains need few rounds.
     """
     name = torch.arange(n, device=head.device)
     while True:
         before, further = name, name[name]
         for one, other in ((head, tail), (tail, head)):
             smaller = further[other]
-            name = name.scatter_reduce(0, before[one], smaller, "amin").scatter_reduce_(0, one, smaller, "amin")
+            name = name.scatter_reduce(0, before[one], smaller, "amin").scatter_reduce_(
+                0, one, smaller, "amin"
+            )
         name = torch.minimum(name, further)
         if bool((name == before).all()):
             first, labels = name.unique(return_inverse=True)
@@ -136,7 +157,9 @@ def _joined(head: Tensor, tail: Tensor, n: int) -> tuple[int, Tensor]:
 
 
 def connected(points: Tensor, k: int = 8) -> Tensor:
-    """Share `(b,)` of the points that lie in the largest component of the `k` nearest-neighbour graph."""
+    """Share `(b,)` of the points that lie in the largest component of the `k` nearest-neighbour
+    graph.
+    """
     b, n = points.shape[:2]
     first = n * torch.arange(b, device=points.device)[:, None, None]
     heads = torch.arange(b * n, device=points.device).repeat_interleave(k)
@@ -145,7 +168,9 @@ def connected(points: Tensor, k: int = 8) -> Tensor:
 
 
 def tangent_frames(offsets: Tensor, distances: Tensor, dimension: int) -> Tensor:
-    """Orthonormal tangent frames ``(n, d, dim)``: local principal directions of ``offsets (n, k, d)``."""
+    """Orthonormal tangent frames ``(n, d, dim)``: local principal directions of ``offsets (n, k,
+    d)``.
+    """
     scale = distances[:, -1:].clamp_min(torch.finfo(distances.dtype).tiny)
     weighted = offsets * torch.exp(-(distances / scale).square() / 2)[..., None] / scale[..., None]
     k, d = offsets.shape[1:]
@@ -160,27 +185,33 @@ def principal(matrices: Tensor, count: int) -> Tensor:
     """Leading eigenvectors (n, d, count) of many small symmetric matrices (n, d, d)."""
     if not matrices.requires_grad:
         return principal_axes(matrices)[1][..., -count:]
-    # Nothing here depends on the choice of vectors in the leading space, whose derivative may be infinite: only the
-    # space turns.  The added term is 0, and its derivative is that of the space.
+    # Nothing here depends on the choice of vectors in the leading space, whose derivative may be
+    # infinite: only the space turns.  The added term is 0, and its derivative is that of the space.
     values, vectors = principal_axes(matrices.detach())
     rest, leading = vectors[..., :-count], vectors[..., -count:]
     gap = values[:, None, -count:] - values[:, :-count, None]
-    return leading + rest @ ((rest.mT @ matrices @ leading) / gap.clamp_min(torch.finfo(gap.dtype).eps))
+    return leading + rest @ (
+        (rest.mT @ matrices @ leading) / gap.clamp_min(torch.finfo(gap.dtype).eps)
+    )
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A directed k-nearest-neighbour graph: ``points`` (n, d), ``indices`` and ``distances`` (n, k).
+    """A directed k-nearest-neighbour graph: ``points`` (n, d), ``indices`` and ``distances`` (n,
+    k).
 
-    The three are tensors, or numpy arrays where the points were (`torch` and `numpy` turn one into the other).
-    ``distances`` are in the chosen metric, ascending. With ``self_loops`` the first column is the point itself.
-    ``ordered`` says that the points lie in memory as they lie in space, so that no further sorting pays.
+    The three are tensors, or numpy arrays where the points were (`torch` and `numpy` turn one into
+    the other). ``distances`` are in the chosen metric, ascending. With ``self_loops`` the first
+    column is the point itself. ``ordered`` says that the points lie in memory as they lie in space,
+    so that no further sorting pays.
     """
 
     points: Tensor
     indices: Tensor
     distances: Tensor
-    metric: Any = "euclidean"  # a `Metric`, or another name or function, whose distances are lengths
+    metric: Any = (
+        "euclidean"  # a `Metric`, or another name or function, whose distances are lengths
+    )
     self_loops: bool = False
     clouds: tuple[int, ...] = ()  # sizes of stacked clouds; empty: one cloud
     ordered: bool = False
@@ -205,17 +236,16 @@ class Graph:
         return Segments(self.clouds or (self.n,), self.device)
 
     @cached_property
-    def seen(self) -> Glance:
-        """How its points were sampled, as far as some of them and their neighbours tell at once."""
-        return glance(self.points, self.indices, self.distances)
-
-    @cached_property
     def planes(self) -> Tensor:
-        """Frames ``(n, d, 2)`` of the tangent planes of a graph without self-loops, those of the nearest `FRAME`."""
+        """Frames ``(n, d, 2)`` of the tangent planes of a graph without self-loops, those of the
+        nearest `FRAME`.
+        """
         return self._planes(slice(None), FRAME)
 
     def planes_at(self, rows: Tensor, count: int = FRAME) -> Tensor:
-        """Frames of the ``count`` nearest of some points only, of those that are known where they are."""
+        """Frames of the ``count`` nearest of some points only, of those that are known where they
+        are.
+        """
         known = count == FRAME and "planes" in self.__dict__
         return self.planes[rows] if known else self._planes(rows, count)
 
@@ -225,7 +255,9 @@ class Graph:
 
     @property
     def squared(self) -> Tensor:
-        """Squared lengths ``(n, k)``; the cosine distance is one already (half of it between unit vectors)."""
+        """Squared lengths ``(n, k)``; the cosine distance is one already (half of it between unit
+        vectors).
+        """
         return self.distances if self.metric == "cosine" else self.distances.square()
 
     def torch(self) -> Graph:
@@ -234,10 +266,14 @@ class Graph:
 
     def numpy(self) -> Graph:
         """The same graph of numpy arrays."""
-        return self._map(lambda values: values.detach().cpu().numpy() if isinstance(values, Tensor) else values)
+        return self._map(
+            lambda values: values.detach().cpu().numpy() if isinstance(values, Tensor) else values
+        )
 
     def _map(self, convert: Callable[[Any], Any]) -> Graph:
-        names = ("points", "indices", "distances") + (() if self.doubtful is None else ("doubtful",))
+        names = ("points", "indices", "distances") + (
+            () if self.doubtful is None else ("doubtful",)
+        )
         return replace(self, **{name: convert(getattr(self, name)) for name in names})
 
     def truncate(self, k: int) -> Graph:
@@ -248,7 +284,9 @@ class Graph:
         """The same graph without the point itself in the first column."""
         if not self.self_loops:
             return self
-        return replace(self, indices=self.indices[:, 1:], distances=self.distances[:, 1:], self_loops=False)
+        return replace(
+            self, indices=self.indices[:, 1:], distances=self.distances[:, 1:], self_loops=False
+        )
 
     def parts(self) -> list[Graph]:
         """The graphs of the stacked clouds."""
@@ -262,7 +300,9 @@ class Graph:
         return found
 
     def components(self) -> tuple[int, Tensor]:
-        """The number of connected components and the label of every point (edges count both ways)."""
+        """The number of connected components and the label of every point (edges count both
+        ways).
+        """
         if not isinstance(self.indices, Tensor):
             count, labels = self.torch().components()
             return count, labels.numpy()  # type: ignore[return-value]
@@ -271,14 +311,19 @@ class Graph:
 
 
 class Spacing(NamedTuple):
-    """Local spacing ``(n,)``, and the logarithm of a point's own spacing over that of its neighbours."""
+    """Local spacing ``(n,)``, and the logarithm of a point's own spacing over that of its
+    neighbours.
+    """
 
     length: Tensor
     excess: Tensor
 
 
-def local_spacing(indices: Tensor, distances: Tensor, real: Tensor | int | None = None, nearest: int = 6) -> Spacing:
-    """Root mean square distance to the nearest six, averaged (in the logarithm) over the point and those six.
+def local_spacing(
+    indices: Tensor, distances: Tensor, real: Tensor | int | None = None, nearest: int = 6
+) -> Spacing:
+    """Root mean square distance to the nearest six, averaged (in the logarithm) over the point and
+    those six.
 
     ``real`` counts the neighbours of each row that are not padding.
     """
@@ -301,7 +346,9 @@ def stack(graphs: Sequence[Graph]) -> Graph:
         raise InputError("expected graphs of one metric and one number of neighbours to stack")
     sizes = [g.n for g in graphs]
     first = torch.tensor([0, *sizes[:-1]]).cumsum(0).tolist()
-    doubtful = [g.doubtful + start for g, start in zip(graphs, first, strict=True) if g.doubtful is not None]
+    doubtful = [
+        g.doubtful + start for g, start in zip(graphs, first, strict=True) if g.doubtful is not None
+    ]
     return replace(
         graphs[0],
         points=torch.cat([g.points for g in graphs]),
@@ -324,51 +371,71 @@ def build_graph(
     ordered: bool = False,
     clouds: tuple[int, ...] = (),
 ) -> Graph:
-    """The ``k`` nearest neighbours of every point, itself excluded unless ``self_loops`` (then it is the first).
+    """The ``k`` nearest neighbours of every point, itself excluded unless ``self_loops`` (then it
+    is the first).
 
-    A tensor gives a graph of tensors on its device, a numpy array (a list, a file, a mesh) one of numpy arrays.
-    ``ordered`` says that the points already lie in memory as they lie in space (`layout.morton_order`); ``clouds`` are
-    the sizes of stacked clouds, each of which is searched in itself.
+    A tensor gives a graph of tensors on its device, a numpy array (a list, a file, a mesh) one of
+    numpy arrays. ``ordered`` says that the points already lie in memory as they lie in space
+    (`layout.morton_order`); ``clouds`` are the sizes of stacked clouds, each of which is searched
+    in itself.
 
     >>> x = torch.tensor([[0.0], [1.0], [3.0]])
     >>> build_graph(x, k=1).indices.ravel().tolist()
     [1, 0, 1]
     """
     if not isinstance(points, Tensor):
-        return build_graph(as_tensor(points), k, metric=metric, self_loops=self_loops, backend=backend).numpy()
+        return build_graph(
+            as_tensor(points), k, metric=metric, self_loops=self_loops, backend=backend
+        ).numpy()
     points = as_tensor(points)
     n = min(clouds) if clouds else points.shape[0]
     if not 1 <= k <= n - (not self_loops):
-        raise InputError(f"a graph of {k} neighbours needs at least {max(k, 1) + (not self_loops)} points, got {n}")
+        raise InputError(
+            f"a graph of {k} neighbours needs at least {max(k, 1) + (not self_loops)} points, "
+            f"got {n}"
+        )
     space = search_space(points, metric)
     if clouds and points.device.type != "cpu" and points.shape[1] <= 3:
         indices, distances = grid_search(space, k + (not self_loops), clouds)
     elif clouds:
         parts = space.split(list(clouds))
-        return stack([build_graph(part, k, metric=metric, self_loops=self_loops, backend=backend) for part in parts])
+        return stack(
+            [
+                build_graph(part, k, metric=metric, self_loops=self_loops, backend=backend)
+                for part in parts
+            ]
+        )
     else:
         indices, distances = nearest_rows(space, space, k + (not self_loops), backend, ordered)
-    indices, distances = self_first(indices, distances) if self_loops else without_self(indices, distances)
+    indices, distances = (
+        self_first(indices, distances) if self_loops else without_self(indices, distances)
+    )
     if metric == "cosine":
         distances = distances.square() / 2
     return Graph(points, indices, distances.to(points.dtype), metric, self_loops, clouds, ordered)
 
 
 TIED = 1e-6  # relative difference of distances that are equal but for rounding
-PCA_DIMENSIONS = 16  # ambient dimension up to which local principal components estimate the intrinsic one
+PCA_DIMENSIONS = (
+    16  # ambient dimension up to which local principal components estimate the intrinsic one
+)
 
 
 @dataclass(frozen=True)
 class Thickness:
-    """Constants, tuned on surfaces (noise of 0, 1, 2 % of the radius) and solids of 500 and 1500 points."""
+    """Constants, tuned on surfaces (noise of 0, 1, 2 % of the radius) and solids of 500 and 1500
+    points.
+    """
 
     nearest: int = 16  # neighbours whose variances are compared
     around: int = 3  # every third neighbour speaks for the surroundings of a sample
     quantile: float = 0.75  # of the ratios around a sample: solids have boundaries too
     flat: float = 0.28  # r_2 of a surface; a curve with noise of two spacings reaches it
-    thick: float = 0.375  # r_3 of a solid: medians .27 on surfaces with 2 % noise, .43 in solids, .40 on thin plates
+    # r_3 of a solid: medians .27 on surfaces with 2 % noise, .43 in solids, .40 on thin plates
+    thick: float = 0.375
     open: float = 0.3  # e of a surrounded sample
-    inside: float = 0.35  # share of surrounded samples around one in a solid: 0 on plates and tubes, .6 in solids
+    # share of surrounded samples around one in a solid: 0 on plates and tubes, .6 in solids
+    inside: float = 0.35
     directions: int = 48  # u above, spread over the sphere
     centres: int = 400  # samples that decide for the whole cloud
     stacked: int = 100  # the same where many clouds are stacked
@@ -396,14 +463,18 @@ def estimate_dimension(graph: Graph) -> float:
 
 def cloud_dimensions(graph: Graph) -> list[float]:
     """The dimension of every one of the stacked clouds of a graph, in three dimensions or fewer."""
-    share = torch.arange(THICKNESS.stacked, dtype=torch.float64, device=graph.device) / THICKNESS.stacked
+    share = (
+        torch.arange(THICKNESS.stacked, dtype=torch.float64, device=graph.device)
+        / THICKNESS.stacked
+    )
     sample = (share * graph.each.counts[:, None]).long() + graph.each.first[:, None]  # (b, s)
     label = _ordinary(graph, sample.flatten())
     return label.view(sample.shape).mode(1).values.double().tolist()
 
 
 def local_dimension(graph: Graph, samples: Tensor | None = None) -> Tensor:
-    """The intrinsic dimension at every point ``(n,)`` or at ``samples (s,)``: whole numbers in ordinary space.
+    """The intrinsic dimension at every point ``(n,)`` or at ``samples (s,)``: whole numbers in
+    ordinary space.
 
     With all points at hand each follows the middle one of the labels around it.
     """
@@ -417,7 +488,9 @@ def local_dimension(graph: Graph, samples: Tensor | None = None) -> Tensor:
     dimension = torch.where(grown > 0, _growth(graph) / grown, 1.0).clamp_min(1)
     if _comparable(graph):
         rows, place = _around(graph, chosen).unique(return_inverse=True)
-        count = (_variances(graph, rows)[place].median(1).values > THICKNESS.flat).sum(1).clamp_min(1)
+        count = (
+            (_variances(graph, rows)[place].median(1).values > THICKNESS.flat).sum(1).clamp_min(1)
+        )
         dimension = torch.where(count <= 2, count.to(dimension.dtype), dimension)
     return dimension
 
@@ -445,10 +518,14 @@ def _ordinary(graph: Graph, samples: Tensor) -> Tensor:
 
 
 def _surrounded(graph: Graph, rows: Tensor) -> Tensor:
-    """1 where every direction has at least two neighbours of the point nearby in angle, else 0; ``(r,)``."""
+    """1 where every direction has at least two neighbours of the point nearby in angle, else 0;
+    ``(r,)``.
+    """
     directions = sphere_directions(THICKNESS.directions).to(graph.points).T  # (3, u)
     result = []
-    for part in rows.split(256 if rows.device.type == "cpu" else 4096):  # from the cache four times as fast
+    for part in rows.split(
+        256 if rows.device.type == "cpu" else 4096
+    ):  # from the cache four times as fast
         offsets = graph.points[graph.indices[part]] - graph.points[part, None]
         units = offsets / graph.distances[part, :, None].clamp_min(torch.finfo(offsets.dtype).tiny)
         result.append(((units @ directions) > THICKNESS.open).sum(1).amin(1) > 1)
@@ -456,7 +533,9 @@ def _surrounded(graph: Graph, rows: Tensor) -> Tensor:
 
 
 def sphere_directions(count: int) -> Tensor:
-    """Unit vectors ``(count, 3)`` spread evenly along a spiral on the sphere [Fibonacci lattice]."""
+    """Unit vectors ``(count, 3)`` spread evenly along a spiral on the sphere [Fibonacci
+    lattice].
+    """
     place = torch.arange(count, dtype=torch.float64) + 0.5
     height, angle = 1 - 2 * place / count, math.pi * (1 + 5**0.5) * place
     ring = (1 - height.square()).sqrt()
@@ -464,7 +543,9 @@ def sphere_directions(count: int) -> Tensor:
 
 
 def _variances(graph: Graph, rows: Tensor) -> Tensor:
-    """Variances of the nearest neighbours of ``rows`` along their principal axes over the first, descending."""
+    """Variances of the nearest neighbours of ``rows`` along their principal axes over the first,
+    descending.
+    """
     offsets = graph.points[graph.indices[rows, : THICKNESS.nearest]] - graph.points[rows, None]
     offsets = offsets - offsets.mean(1, keepdim=True)
     variances = principal_axes(offsets.mT @ offsets)[0].clamp_min(0).flip(1)
@@ -472,13 +553,17 @@ def _variances(graph: Graph, rows: Tensor) -> Tensor:
 
 
 def _slopes(graph: Graph) -> Tensor:
-    """Logarithms ``(n,)`` of the distance to the last neighbour over that to the one half way down the list; NaN where
-    the two are equal but for rounding, as between one-hot rows: there is no growth."""
+    """Logarithms ``(n,)`` of the distance to the last neighbour over that to the one half way down
+    the list; NaN where the two are equal but for rounding, as between one-hot rows: there is no
+    growth.
+    """
     near, far = graph.distances[:, graph.k // 2 - 1], graph.distances[:, -1]
     return torch.where((near > 0) & (far > near * (1 + TIED)), torch.log(far / near), torch.nan)
 
 
 def _growth(graph: Graph) -> float:
-    """Logarithm of how many neighbours lie between the two radii, in units of a length: the dimension times theirs."""
+    """Logarithm of how many neighbours lie between the two radii, in units of a length: the
+    dimension times theirs.
+    """
     growth = math.log(graph.k / max(1, graph.k // 2))
     return 2 * growth if graph.metric == "cosine" else growth  # cosine distance is a squared length

@@ -1,10 +1,13 @@
-"""Devices: which one ``"auto"`` is, many small operations of a GPU as one, and the way back from it.
+"""Devices: which one ``"auto"`` is, many small operations of a GPU as one, and the way back from
+it.
 
-    fused(f)(x, ...) = f(x, ...)             compiled for CUDA tensors (for each set of shapes once), plain elsewhere
+    fused(f)(x, ...) = f(x, ...)             compiled for CUDA tensors (for each set of shapes
+                                             once), plain elsewhere
     graphed(f, y, ...)(x, ...) = f(x, ...)   captured for CUDA tensors of the shapes of y, ...
     moved(x, device) = x.to(device)          of much memory from a GPU to the host by all cores
 
-Elementwise operations otherwise go through memory one by one, and short kernels wait for their launches.
+Elementwise operations otherwise go through memory one by one, and short kernels wait for their
+launches.
 """
 
 from collections.abc import Callable
@@ -23,18 +26,24 @@ PIECE = 1 << 24  # bytes that a core fetches at once
 
 
 def resolved(device: str | torch.device) -> torch.device:
-    """The device by its name; ``"auto"`` is a GPU where torch finds one. One that holds no numbers here is an error."""
+    """The device by its name; ``"auto"`` is a GPU where torch finds one. One that holds no numbers
+    here is an error.
+    """
     best = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         found = torch.device(best if device == "auto" else device)
         torch.zeros(1, device=found).item()
     except (RuntimeError, AssertionError) as error:
-        raise InputError(f"device {str(device)!r} cannot be used here: {str(error).splitlines()[0]}") from error
+        raise InputError(
+            f"device {str(device)!r} cannot be used here: {str(error).splitlines()[0]}"
+        ) from error
     return found
 
 
 def fused(function: Function) -> Function:
-    """The function, compiled where its first argument lies on a GPU; plain, after one warning, where that fails."""
+    """The function, compiled where its first argument lies on a GPU; plain, after one warning,
+    where that fails.
+    """
     chosen: list[Function] = []
 
     @wraps(function)
@@ -43,10 +52,14 @@ def fused(function: Function) -> Function:
             return function(first, *others)
         if not chosen:
             # Indices are our own: a check of each would be a third of the instructions of a gather.
-            chosen.append(torch.compile(function, dynamic=False, options={"assert_indirect_indexing": False}))
+            chosen.append(
+                torch.compile(function, dynamic=False, options={"assert_indirect_indexing": False})
+            )
         try:
             return chosen[0](first, *others)
-        except Exception as error:  # no compiler, no Triton: whatever it is, the plain function is right
+        except (
+            Exception
+        ) as error:  # no compiler, no Triton: whatever it is, the plain function is right
             if chosen[0] is function:
                 raise
             warn(f"no compiled kernels ({type(error).__name__}): every operation is its own")
@@ -57,29 +70,46 @@ def fused(function: Function) -> Function:
 
 
 def graphed(function: Function, *samples: Tensor) -> Function | None:
-    """The function, its passes (of a module the backward one too) replayed for inputs like ``samples``, whose memory
-    it keeps; None, after a warning, where that cannot be."""
+    """The function, its passes (of a module the backward one too) replayed for inputs like
+    ``samples``, whose memory it keeps; None, after a warning, where that cannot be.
+    """
     try:
         with torch.enable_grad():
-            return torch.cuda.make_graphed_callables(function, samples)  # of a module it replaces the forward
+            return torch.cuda.make_graphed_callables(
+                function, samples
+            )  # of a module it replaces the forward
     except (RuntimeError, AssertionError, ValueError) as error:
         warn(f"CUDA graphs are not used: {error}")
         return None
 
 
 def moved(x: Tensor, device: torch.device | str) -> Tensor:
-    """The tensor on a device. What a GPU holds of more than a few pieces is fetched by all cores of the host at once:
-    one alone takes a second for a gigabyte, most of it for memory that the host has to clear first."""
-    fetched = x.is_cuda and torch.device(device).type == "cpu" and x.ndim > 0 and not x.requires_grad
-    if not fetched or x.nbytes < 4 * PIECE or x.dtype not in (torch.float32, torch.float64, torch.int64):
+    """The tensor on a device. What a GPU holds of more than a few pieces is fetched by all cores of
+    the host at once: one alone takes a second for a gigabyte, most of it for memory that the
+    host has to clear first.
+    """
+    fetched = (
+        x.is_cuda and torch.device(device).type == "cpu" and x.ndim > 0 and not x.requires_grad
+    )
+    if (
+        not fetched
+        or x.nbytes < 4 * PIECE
+        or x.dtype not in (torch.float32, torch.float64, torch.int64)
+    ):
         return x.to(device)
     kind = torch.empty(0, dtype=x.dtype).numpy().dtype
     found = torch.from_numpy(np.empty(tuple(x.shape), kind))  # numpy asks for large pages
-    rows, ready = max(1, PIECE * len(x) // x.nbytes), torch.cuda.current_stream(x.device).record_event()
+    rows, ready = (
+        max(1, PIECE * len(x) // x.nbytes),
+        torch.cuda.current_stream(x.device).record_event(),
+    )
 
     def fetch(part: tuple[Tensor, Tensor]) -> None:
         place, source = part
-        stage, stream = torch.empty(source.shape, dtype=x.dtype, pin_memory=True), torch.cuda.Stream(x.device)
+        stage, stream = (
+            torch.empty(source.shape, dtype=x.dtype, pin_memory=True),
+            torch.cuda.Stream(x.device),
+        )
         stream.wait_event(ready)
         with torch.cuda.stream(stream):
             stage.copy_(source, non_blocking=True)

@@ -27,18 +27,24 @@ if TYPE_CHECKING:  # the command line starts without numpy
     from numpy.typing import NDArray
 
 Facts = dict[str, Any]  # names and values, as JSON has them
-EXPANSION = 200  # times its own size that a compressed file may grow: real features compress 1.1 to 20 times
-UNCHECKED = 1 << 28  # bytes that any file may grow to: a small table of zeros compresses a thousand times
-OF_ARRAYS = "array dimension|inhomogeneous|broadcast|reshape|buffer|unpack|axis|operands|index"  # in messages of numpy
+# times its own size that a compressed file may grow: real features compress 1.1 to 20 times
+EXPANSION = 200
+UNCHECKED = (
+    1 << 28
+)  # bytes that any file may grow to: a small table of zeros compresses a thousand times
+# in messages of numpy
+OF_ARRAYS = "array dimension|inhomogeneous|broadcast|reshape|buffer|unpack|axis|operands|index"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``; rename it to ``path`` on success, delete it on any failure.
+    """Yield a temporary path beside ``path``; rename it to ``path`` on success, delete it on any
+    failure.
 
-    The temporary name keeps the suffix, so writers that look at the extension behave as they would on ``path``. A
-    power cut after the block leaves the old file or the new one: both the file and its folder are synchronised.
+    The temporary name keeps the suffix, so writers that look at the extension behave as they would
+    on ``path``. A power cut after the block leaves the old file or the new one: both the file and
+    its folder are synchronised.
     """
     target = Path(path)
     temporary = _create(target)
@@ -54,12 +60,16 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         with suppress(OSError):
             temporary.unlink()
         if isinstance(error, Exception) and _is_full(error):
-            raise InputError(f"cannot write to {target}: no space left (or the file may not grow further)") from error
+            raise InputError(
+                f"cannot write to {target}: no space left (or the file may not grow further)"
+            ) from error
         raise
 
 
 def _create(target: Path) -> Path:
-    """A new empty file with a name of its own in the folder of ``target``, with the permissions of any new file."""
+    """A new empty file with a name of its own in the folder of ``target``, with the permissions of
+    any new file.
+    """
     temporary = target.with_name(f".{target.stem[:100]}.{secrets.token_hex(6)}{target.suffix}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +126,9 @@ def write_npz(path: Path, arrays: Mapping[str, Any], compressed: bool = False) -
 
 
 def writable_folder(folder: str | os.PathLike[str]) -> Path:
-    """The folder, made if need be; an error where it cannot be written, before any work and not after."""
+    """The folder, made if need be; an error where it cannot be written, before any work and not
+    after.
+    """
     probe = _create(Path(folder) / "probe")
     probe.unlink(missing_ok=True)
     return probe.parent
@@ -124,7 +136,9 @@ def writable_folder(folder: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def locked_folder(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """One run at a time in ``folder``; the lock is the operating system's and ends with the process."""
+    """One run at a time in ``folder``; the lock is the operating system's and ends with the
+    process.
+    """
     handle = os.open(writable_folder(folder), os.O_RDONLY)
     try:
         with suppress(ImportError):  # no such lock on this system
@@ -133,7 +147,9 @@ def locked_folder(folder: str | os.PathLike[str]) -> Iterator[None]:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise InputError(f"another run is writing to {folder}: wait for it or choose another folder") from None
+                raise InputError(
+                    f"another run is writing to {folder}: wait for it or choose another folder"
+                ) from None
             except OSError:  # a network file system without locks
                 pass
         yield
@@ -150,7 +166,9 @@ def address(path: str | os.PathLike[str]) -> str | None:
 
 
 def local_copy(path: str | os.PathLike[str]) -> Path:
-    """A path as it is; of an address a local copy, which lasts as long as the process and its original do."""
+    """A path as it is; of an address a local copy, which lasts as long as the process and its
+    original do.
+    """
     if (found := address(path)) is None:
         return Path(path)
     with _opened(found) as (system, place):
@@ -192,10 +210,15 @@ def default_cache_dir() -> Path:
 
 @contextmanager
 def reading(path: str | os.PathLike[str], expected: str = "") -> Iterator[None]:
-    """Parsers of foreign formats raise anything on a damaged file; the user gets the file and the reason."""
+    """Parsers of foreign formats raise anything on a damaged file; the user gets the file and the
+    reason.
+    """
     try:
         yield
-    except (ModuleNotFoundError, Warning):  # a missing extra, or a caller who makes errors of warnings
+    except (
+        ModuleNotFoundError,
+        Warning,
+    ):  # a missing extra, or a caller who makes errors of warnings
         raise
     except InputError as error:  # a message of our own
         if Path(path).name in str(error):
@@ -204,13 +227,18 @@ def reading(path: str | os.PathLike[str], expected: str = "") -> Iterator[None]:
     except Exception as error:
         reason = _in_words(error)
         wanted = f"expected {expected}, " if expected else ""
-        raise InputError(f"{wanted}cannot read {os.fspath(path)}: {reason or type(error).__name__}") from error
+        raise InputError(
+            f"{wanted}cannot read {os.fspath(path)}: {reason or type(error).__name__}"
+        ) from error
 
 
 def _in_words(error: Exception) -> str:
     """The first line of what a parser says; words instead of what only its author understands."""
     reason = next(iter(str(error).strip().splitlines()), "")
-    inner = isinstance(error, (LookupError, TypeError, AttributeError, AssertionError, ArithmeticError, RecursionError))
+    inner = isinstance(
+        error,
+        (LookupError, TypeError, AttributeError, AssertionError, ArithmeticError, RecursionError),
+    )
     if inner or (isinstance(error, ValueError) and re.search(OF_ARRAYS, reason)):
         return "the file is damaged, or not what its name says"
     return reason
@@ -239,7 +267,9 @@ def load_npy(path: Path, *, mapped: bool = False) -> NDArray[Any]:
 
 
 class Archive:
-    """The arrays of an npz file by name, each checked against its length in the archive before it is read."""
+    """The arrays of an npz file by name, each checked against its length in the archive before it
+    is read.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -257,7 +287,9 @@ class Archive:
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self._members:
-            raise InputError(f"{self.path} has no array {name!r}, it has {', '.join(self._members)}")
+            raise InputError(
+                f"{self.path} has no array {name!r}, it has {', '.join(self._members)}"
+            )
         member = self._members[name]
         check_size(self.path, member.file_size)
         with reading(self.path), self._zip.open(member) as file:
@@ -274,13 +306,21 @@ class Archive:
         self._zip.close()
 
 
-def only_array(path: Path, names: Sequence[str], known: Sequence[str], rank: Callable[[str], int]) -> str:
-    """The array of a file that is meant where none is chosen: the first of the ``known`` names, or the only table."""
-    found = [name for name in known if name in names][:1] or [name for name in names if rank(name) == 2]
+def choose_array(
+    path: Path, names: Sequence[str], known: Sequence[str], rank: Callable[[str], int]
+) -> str:
+    """The array of a file that is meant where none is chosen: the first of the ``known`` names, or
+    the only table.
+    """
+    found = [name for name in known if name in names][:1] or [
+        name for name in names if rank(name) == 2
+    ]
     if len(found) != 1:
         held = ", ".join(names) or "nothing"
         wanted = f"expected one array named {known[0]!r}"
-        raise InputError(f"{path} holds {held}, {wanted}: choose one by key (--key on the command line)")
+        raise InputError(
+            f"{path} holds {held}, {wanted}: choose one by key (--key on the command line)"
+        )
     return found[0]
 
 
@@ -301,4 +341,5 @@ def _check_header(file: Any, size: int, path: Path) -> None:
         raise InputError(f"cannot read {path}: it holds Python objects, expected numbers")
     claimed, present = math.prod(shape) * dtype.itemsize, size - file.tell()
     if any(length < 0 for length in shape) or claimed > present:
-        raise InputError(f"{path} claims an array of shape {shape} ({claimed} bytes), only {present} bytes follow")
+        array = f"an array of shape {shape} ({claimed} bytes)"
+        raise InputError(f"{path} claims {array}, only {present} bytes follow")

@@ -1,9 +1,11 @@
-"""Progress bars that stay out of the way.
+"""How far long work has come: rich's bars in a terminal and a notebook, lines where there is
+neither.
 
-The library is silent. A program that owns the terminal (the command line) calls ``enable()``; from then on every
-``track`` and ``Progress`` in the library draws a bar, but only once its work has taken ``DELAY`` seconds, and only when
-standard error is a terminal. In a notebook bars are drawn without being asked for. A whole program is a `Progress` with
-``phase=True``: it shows what is being done (`stage`) where no bar does, so that no terminal is silent for long.
+The library is silent. A program that owns the terminal (the command line) calls ``enable()``; from
+then on every ``track`` and ``Progress`` draws a bar on standard error. In a notebook with
+ipywidgets bars are drawn without being asked for. A whole program is a `Progress` with
+``phase=True``, which shows what is being done (`stage`). Without a terminal, as in a batch queue, a
+stage that lasts longer than five seconds is a line, and every minute of it one more.
 
 >>> sum(track(range(4), "adding"))
 6
@@ -11,7 +13,6 @@ standard error is a terminal. In a notebook bars are drawn without being asked f
 
 from __future__ import annotations
 
-import html
 import importlib
 import sys
 import threading
@@ -19,25 +20,20 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager, suppress
-from itertools import starmap
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from ..errors import InputError
-
 T = TypeVar("T")
-if "ipykernel" in sys.modules:  # a notebook: tqdm, if installed, would warn of bars that are not drawn
+if "ipykernel" in sys.modules:  # tqdm, which others import, would warn of bars that are not drawn
     with warnings.catch_warnings(action="ignore"), suppress(ImportError):
         importlib.import_module("tqdm.auto")
-
-DELAY = 1.0  # seconds of silence: shorter work never draws
+SHORT, MINUTE = 5.0, 60.0  # seconds of a stage before its first line, and between two lines
 
 _enabled = False
-_bars: list[Progress] = []  # the phase, if there is one, and the outermost bar: the last of them is drawn
-_drawn: Progress | None = None
-_display: InTerminal | InNotebook | None = None
+_bars: list[Progress] = []  # that are running, the phase first
+_rich: Any = None  # rich's display of all of them
 _timer: threading.Timer | None = None
 _reports: Callable[[str], None] | None = None
-_lock = threading.RLock()  # a display begins in a thread of its own
 
 
 def enable(on: bool = True) -> None:
@@ -52,9 +48,9 @@ def enabled() -> bool:
 
 
 def in_notebook() -> bool:
-    """Whether this runs in the kernel of a notebook."""
+    """Whether this runs in the kernel of a notebook that can draw bars (rich needs ipywidgets)."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return type(shell).__name__ == "ZMQInteractiveShell"
+    return type(shell).__name__ == "ZMQInteractiveShell" and find_spec("ipywidgets") is not None
 
 
 def stage(text: str) -> None:
@@ -64,45 +60,106 @@ def stage(text: str) -> None:
 
 
 def hide() -> None:
-    """Take the display away before something else is printed; it comes back after another ``DELAY``."""
-    with _lock:
-        if _drawn is not None:
-            _erase()
-            _wait()
+    """Take the bars away before something else is printed; they come back when one advances."""
+    if _rich is not None:
+        _rich.stop()
 
 
-def _wait() -> None:
-    """Draw the last of the bars after ``DELAY``."""
+class Progress:
+    """One bar: ``with Progress("fitting", total=100) as bar: ...; bar.advance()``.
+
+    ``total=None`` shows the time without a fraction. ``note`` is a short text beside the bar (a
+    loss, a file name).
+    """
+
+    def __init__(
+        self, description: str, total: float | None = None, *, phase: bool = False
+    ) -> None:
+        self.description, self.total, self.phase = description, total, phase
+        self.done: float = 0
+        self.note = ""
+        self.started = 0.0
+        self.task: Any = None
+
+    def __enter__(self) -> Progress:
+        global _rich
+        self.started = time.monotonic()
+        _bars.append(self)
+        if enabled():
+            _rich = _display() if _rich is None else _rich
+            self.task = _rich.add_task(self.description, total=self.total, note="")
+        if self.task is not None or not self.phase:  # a line is for a stage
+            self._show()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        global _rich
+        _bars.remove(self)
+        if self.task is not None:
+            _rich.remove_task(self.task)
+        if not _bars:
+            hide()
+            _rich = None
+            if _timer is not None:
+                _timer.cancel()
+
+    def describe(self, text: str) -> None:
+        self.description, self.started = text, time.monotonic()
+        self._show()
+
+    def advance(self, steps: float = 1, note: str | None = None) -> None:
+        """Say that ``steps`` more are done."""
+        self.done += steps
+        self.note = self.note if note is None else note
+        if self.task is not None:
+            self._show()
+
+    def _show(self) -> None:
+        if self.task is not None:
+            _rich.update(
+                self.task, description=self.description, completed=self.done, note=self.note
+            )
+            _rich.start()
+        elif _enabled:
+            _line_after(SHORT)
+
+
+def _display() -> Any:
+    from rich import progress
+    from rich.console import Console
+
+    columns: list[Any] = [progress.SpinnerColumn(), "{task.description}", progress.BarColumn()]
+    columns += [progress.TaskProgressColumn(), progress.TimeElapsedColumn(), "{task.fields[note]}"]
+    stream = None if in_notebook() else sys.stderr
+    plain: Any = {"redirect_stdout": False, "redirect_stderr": False, "transient": True}
+    return progress.Progress(*columns, console=Console(file=stream), **plain)
+
+
+def _line_after(seconds: float) -> None:
+    """The last of the bars as a line on standard error, then one a minute."""
     global _timer
-    with _lock:
-        if _timer is not None:
-            _timer.cancel()
-        if _bars and enabled():
-            _timer = threading.Timer(max(DELAY, 0), _draw)
-            _timer.daemon = True
-            _timer.start()
+    if _timer is not None:
+        _timer.cancel()
 
+    def tell() -> None:
+        if _bars and _enabled:
+            bar = _bars[-1]
+            count = "" if bar.total is None else f": {bar.done:g} of {bar.total:g}"
+            passed = f"{time.monotonic() - bar.started:.0f} s"
+            words = [f"{bar.description}{count}", passed, bar.note]
+            sys.stderr.write(f"eigenprobe: {', '.join(filter(None, words))}\n")
+            _line_after(MINUTE)
 
-def _draw() -> None:
-    global _drawn, _display
-    with _lock:
-        if _bars and _bars[-1] is not _drawn:
-            _erase()
-            _drawn = _bars[-1]
-            _display = (InNotebook if in_notebook() else InTerminal)(_drawn)
-
-
-def _erase() -> None:
-    global _drawn, _display
-    with _lock:
-        if _display is not None:
-            _display.end()
-        _drawn = _display = None
+    _timer = threading.Timer(seconds, tell)
+    _timer.daemon = True
+    _timer.start()
 
 
 @contextmanager
 def reports_to(write: Callable[[str], None] | None, every: float = 2.0) -> Iterator[None]:
-    """What long loops inside of the block `report` is written, at most once in ``every`` seconds; None: nowhere."""
+    """What long loops inside of the block `report` is written, at most once in ``every`` seconds;
+    None: nowhere.
+    """
     global _reports
     before = _reports
     last = time.monotonic()
@@ -126,108 +183,6 @@ def report(text: str) -> None:
         _reports(text)
 
 
-def reporting() -> bool:
-    """Whether anyone reads reports."""
-    return _reports is not None
-
-
-class Progress:
-    """One bar: ``with Progress("fitting", total=100) as bar: ...; bar.advance()``.
-
-    ``total=None`` shows the count and the time without a fraction, ``percent`` the share instead of the count. ``note``
-    is a short text beside the bar (a loss, a file name).
-    """
-
-    def __init__(
-        self, description: str, total: float | None = None, *, percent: bool = False, phase: bool = False
-    ) -> None:
-        self.description, self.total, self.percent, self.phase = description, total, percent, phase
-        self.done: float = 0
-        self.note = ""
-        self.started = 0.0
-
-    def __enter__(self) -> Progress:
-        self.started = time.monotonic()
-        if self.phase or all(bar.phase for bar in _bars):
-            _bars.append(self)
-            _wait()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self in _bars:
-            _bars.remove(self)
-            _erase()
-            _wait()
-
-    def describe(self, text: str) -> None:
-        self.description = text
-        self._show()
-
-    def advance(self, steps: float = 1, note: str | None = None) -> None:
-        """Say that ``steps`` more are done."""
-        self.done += steps
-        self.note = self.note if note is None else note
-        if self is not _drawn and self in _bars and enabled() and time.monotonic() - self.started > DELAY:
-            _draw()
-        self._show()
-
-    def _show(self) -> None:
-        with _lock:
-            if self is _drawn and _display is not None:
-                _display.show(self)
-
-
-class InTerminal:
-    """A line on standard error, gone at the end."""
-
-    def __init__(self, bar: Progress) -> None:
-        from rich import progress as rich
-        from rich.console import Console
-
-        count = rich.TaskProgressColumn() if bar.percent else rich.MofNCompleteColumn()
-        text, note, elapsed = "{task.description}", rich.TextColumn("{task.fields[note]}"), rich.TimeElapsedColumn()
-        columns: list[Any] = [text, rich.BarColumn(), count, elapsed, rich.TimeRemainingColumn(), note]
-        columns = [rich.SpinnerColumn(), text, elapsed, note] if bar.phase else columns
-        plain: Any = {"redirect_stdout": False, "redirect_stderr": False, "transient": True}
-        self.rich = rich.Progress(*columns, console=Console(file=sys.stderr), **plain)
-        self.task = self.rich.add_task(bar.description, total=bar.total, note=bar.note)
-        self.rich.tasks[0].start_time = bar.started  # and not now, when it is drawn
-        self.show(bar)
-        self.rich.start()
-
-    def show(self, bar: Progress) -> None:
-        self.rich.update(self.task, completed=bar.done, note=bar.note, description=bar.description)
-
-    def end(self) -> None:
-        self.rich.stop()
-
-
-class InNotebook:
-    """An element of the page, gone at the end."""
-
-    EVERY = 0.2  # seconds between two messages to the page
-
-    def __init__(self, bar: Progress) -> None:
-        from IPython.display import HTML, display
-
-        self.html, self.sent = HTML, time.monotonic()
-        self.handle = display(HTML(self._text(bar)), display_id=True)
-
-    def _text(self, bar: Progress) -> str:
-        share = "" if bar.total is None else f" value='{bar.done:g}' max='{bar.total:g}'"
-        count = f"{100 * bar.done / bar.total:.0f} %" if bar.percent and bar.total else f"{bar.done:g}"
-        words = (bar.description, count, f"{time.monotonic() - bar.started:.0f} s", bar.note)
-        return f"<progress{share}></progress> {html.escape(' · '.join(word for word in words if word))}"
-
-    def show(self, bar: Progress) -> None:
-        if time.monotonic() - self.sent > self.EVERY:
-            self.sent = time.monotonic()
-            self.handle.update(self.html(self._text(bar)))
-
-    def end(self) -> None:
-        self.handle.update(self.html(""))
-
-
 def track(iterable: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:
     """Iterate as usual, with a bar where one is wanted."""
     if total is None and isinstance(iterable, Sized):
@@ -236,28 +191,3 @@ def track(iterable: Iterable[T], description: str, total: int | None = None) -> 
         for item in iterable:
             yield item
             bar.advance()
-
-
-def in_parallel(
-    function: Callable[..., T], tasks: Iterable[Any], title: str, total: int, jobs: int = 1, backend: str | None = None
-) -> Iterator[T]:
-    """``function(*task)`` of all tasks in their order, ``jobs`` at a time by joblib, with a bar.
-
-    ``backend`` is any of joblib's by name; None leaves the choice to a surrounding ``joblib.parallel_config``.
-    """
-    results: Iterable[T] = starmap(function, tasks)
-    if jobs == 0:
-        raise InputError("jobs takes at least 1, or -1 for one per core, got 0")
-    if jobs != 1 or backend is not None:
-        from joblib import Parallel, delayed
-
-        options = {"n_jobs": jobs} | ({} if backend is None else {"backend": backend})
-        try:
-            try:
-                pool = Parallel(**options, return_as="generator")
-            except (ValueError, TypeError):  # a backend that hands all results over at the end
-                pool = Parallel(**options)
-        except (ValueError, TypeError, KeyError) as error:
-            raise InputError(f"joblib has no backend {backend!r}: {error}") from error
-        results = pool(delayed(function)(*task) for task in tasks)
-    return track(results, title, total)

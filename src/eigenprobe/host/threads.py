@@ -1,8 +1,9 @@
 """The number of threads that pays on the host, work side by side on its cores, and its clock.
 
-Small clouds make many short operations that gain next to nothing from more than one thread.  For larger ones at most
-half of the processors are used: with all of them, one other busy process makes every operation wait for its slowest
-thread, which is ten times slower on two cores.
+Smal l clouds make many short operations that gain next to nothing from more than one thread. For
+    larger ones at most
+half of the processors are used: with all of them, one other busy process makes every operation wait
+for its slowest thread, which is ten times slower on two cores.
 """
 
 import os
@@ -33,8 +34,12 @@ _before = 0
 
 @contextmanager
 def allowed_cores(jobs: int | None) -> Iterator[None]:
-    """At most ``jobs`` cores inside the block; negative, as for joblib: all of them but ``-jobs - 1``."""
-    before = _allowed.set(None if jobs is None else max(1, jobs if jobs > 0 else (os.cpu_count() or 1) + 1 + jobs))
+    """At most ``jobs`` cores inside the block; negative, as for joblib: all of them but ``-jobs -
+    1``.
+    """
+    before = _allowed.set(
+        None if jobs is None else max(1, jobs if jobs > 0 else (os.cpu_count() or 1) + 1 + jobs)
+    )
     try:
         yield
     finally:
@@ -47,17 +52,22 @@ def cores(default: int | None = None) -> int:
 
 
 @contextmanager
-def limited_threads(device: torch.device, points: int | None = None, *, single: int = ONE_THREAD) -> Iterator[None]:
-    """At most half of the processors inside the block; one thread for clouds of fewer than ``single`` points.
+def limited_threads(
+    device: torch.device, points: int | None = None, *, single: int = ONE_THREAD
+) -> Iterator[None]:
+    """At most half of the processors inside the block; one thread for clouds of fewer than
+    ``single`` points.
 
-    The setting belongs to the whole process, so blocks that overlap in several Python threads share the smallest
-    limit, and the last one to end restores what was there before the first.
+    The setting belongs to the whole process, so blocks that overlap in several Python threads share
+    the smallest limit, and the last one to end restores what was there before the first.
     """
     global _before
     if device.type != "cpu":
         yield
         return
-    limit = 1 if points is not None and points < single else cores(max(1, (os.cpu_count() or 2) // 2))
+    limit = (
+        1 if points is not None and points < single else cores(max(1, (os.cpu_count() or 2) // 2))
+    )
     with _lock:
         _before = _before if _limits else torch.get_num_threads()
         _limits.append(limit)
@@ -72,9 +82,11 @@ def limited_threads(device: torch.device, points: int | None = None, *, single: 
 
 
 def side_by_side(work: Callable[[T], R], parts: Sequence[T], device: torch.device = CPU) -> list[R]:
-    """``[work(part) for part in parts]``, on a processor a part at a time on each of its cores (`allowed_cores`).
+    """``[work(part) for part in parts]``, on a processor a part at a time on each of its cores
+    (`allowed_cores`).
 
-    Unlike the threads of one operation, none of these waits for another; inside of one there are no more.
+    Unlike the threads of one operation, none of these waits for another; inside of one there are no
+    more.
     """
     if device.type != "cpu" or min(len(parts), cores()) < 2 or getattr(_thread, "at_work", False):
         return [_counted(work(part), number, len(parts)) for number, part in enumerate(parts, 1)]
@@ -84,10 +96,15 @@ def side_by_side(work: Callable[[T], R], parts: Sequence[T], device: torch.devic
         with gate:
             return work(part)
 
-    with limited_threads(device, 0):  # which sets the number of threads again that the workers have changed
+    with limited_threads(
+        device, 0
+    ):  # which sets the number of threads again that the workers have changed
         running = [_workers().submit(next_part, part) for part in parts]
         try:
-            return [_counted(each.result(), number, len(parts)) for number, each in enumerate(running, 1)]
+            return [
+                _counted(each.result(), number, len(parts))
+                for number, each in enumerate(running, 1)
+            ]
         finally:
             for each in running:
                 each.cancel()  # after an interrupt, what has not begun
@@ -100,7 +117,9 @@ def _counted(result: R, number: int, count: int) -> R:
 
 @cache
 def _workers() -> ThreadPoolExecutor:
-    """One thread per core, in which torch and LAPACK have no more: the setting of its caller does not reach there."""
+    """One thread per core, in which torch and LAPACK have no more: the setting of its caller does
+    not reach there.
+    """
     count = os.cpu_count() or 1
     here = threading.Barrier(count)
 
@@ -109,7 +128,9 @@ def _workers() -> ThreadPoolExecutor:
         torch.set_num_threads(1)
 
     pool = ThreadPoolExecutor(count, initializer=begin)
-    list(pool.map(lambda _: here.wait(), range(count)))  # all have begun: the number is also that of new threads
+    list(
+        pool.map(lambda _: here.wait(), range(count))
+    )  # all have begun: the number is also that of new threads
     return pool
 
 
@@ -121,7 +142,9 @@ def now(device: torch.device) -> float:
 
 
 def _forked() -> None:
-    """A forked child has none of its parent's threads: OpenMP would wait for them for ever, so that it works alone."""
+    """A forked child has none of its parent's threads: OpenMP would wait for them for ever, so that
+    it works alone.
+    """
     global _lock
     _lock = threading.Lock()
     _limits.clear()

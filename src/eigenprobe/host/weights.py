@@ -1,4 +1,5 @@
-"""Weights of networks on disk: `config.json` and float16 safetensors shards, read and written whole or not at all.
+"""Weights of networks on disk: `config.json` and float16 safetensors shards, read and written whole
+or not at all.
 
 folder/config.json                       format, sizes of the network, facts of its training
 folder/model-00001-of-00002.safetensors  ...
@@ -22,37 +23,52 @@ from .files import Facts, atomic_path, reading, write_json
 M = TypeVar("M", bound=nn.Module)
 PACKAGE = Path(__file__).resolve().parent.parent
 MOST = 1 << 16  # width, or number of parts, that a stored description may ask for
-RANDOMNESS = threading.RLock()  # held by whoever draws from torch's generators, which belong to the whole process
+RANDOMNESS = (
+    threading.RLock()
+)  # held by whoever draws from torch's generators, which belong to the whole process
 FORMAT = "eigenprobe.model/1"
 SHARD = 12 * 2**20  # bytes
 
 
 @contextmanager
 def drawing(seed: int | torch.Generator | None) -> Iterator[None]:
-    """Modules made inside draw their parameters from ``seed`` and leave the global generators alone (None: draw from
-    those)."""
+    """Modules made inside draw their parameters from ``seed`` and leave the global generators alone
+    (None: draw from those).
+    """
     if seed is None:
         yield
         return
     with RANDOMNESS, torch.random.fork_rng(devices=[]):
-        if isinstance(seed, torch.Generator):  # on its own device: the default one may be meta, which holds no numbers
+        if isinstance(
+            seed, torch.Generator
+        ):  # on its own device: the default one may be meta, which holds no numbers
             seed = int(torch.randint(2**62, (), generator=seed, device=seed.device))
-        torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds every GPU too
+        torch.default_generator.manual_seed(
+            seed
+        )  # not torch.manual_seed, which seeds every GPU too
         yield
 
 
 def check_sizes(sizes: Mapping[str, Any]) -> None:
     """Whether sizes read from a file are those of a network at all, before one is built."""
     for name, value in sizes.items():
-        numbers = [v for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, (int, float))]
+        numbers = [
+            v
+            for v in (value if isinstance(value, tuple) else (value,))
+            if isinstance(v, (int, float))
+        ]
         if not all(0 <= v <= MOST for v in numbers) or (name == "layers" and value > 256):
-            raise InputError(f"expected sizes of a network of at most {MOST} (256 layers), got {name}={value}")
+            raise InputError(
+                f"expected sizes of a network of at most {MOST} (256 layers), got {name}={value}"
+            )
 
 
 def with_weights(make: Callable[[], M], state: Mapping[str, Tensor], where: str) -> M:
-    """The network that ``make`` makes with the weights ``state``, compared before memory for it is taken.
+    """The network that ``make`` makes with the weights ``state``, compared before memory for it is
+    taken.
 
-    Those of the package are known to fit, and take no second for torch's compiler, which the comparing loads.
+    Those of the package are known to fit, and take no second for torch's compiler, which the
+    comparing loads.
     """
     with nullcontext() if PACKAGE in Path(where).resolve().parents else torch.device("meta"):
         network = make()
@@ -60,7 +76,8 @@ def with_weights(make: Callable[[], M], state: Mapping[str, Tensor], where: str)
     wrong = [name for name in own if name not in state or state[name].shape != own[name].shape]
     wrong += [name for name in state if name not in own]
     if wrong:
-        raise InputError(f"expected weights for the sizes in {where}, got {len(wrong)} that do not fit: {wrong[0]} ...")
+        got = f"got {len(wrong)} that do not fit: {wrong[0]} ..."
+        raise InputError(f"expected weights for the sizes in {where}, {got}")
     if not all(bool(torch.isfinite(t).all()) for t in state.values()):
         raise InputError(f"expected finite weights, got NaN or infinity in {where}")
     network = make() if any(t.is_meta for t in own.values()) else network
@@ -72,7 +89,10 @@ def write_weights(folder: Path, network: nn.Module, sizes: Facts, facts: Facts) 
     """Weights, then the index: a folder that has one is complete."""
     shards: list[dict[str, Tensor]] = [{}]
     for name, tensor in network.state_dict().items():
-        if 2 * (tensor.numel() + sum(t.numel() for t in shards[-1].values())) > SHARD and shards[-1]:
+        if (
+            2 * (tensor.numel() + sum(t.numel() for t in shards[-1].values())) > SHARD
+            and shards[-1]
+        ):
             shards.append({})
         shards[-1][name] = tensor.detach().to("cpu", torch.float16).contiguous()
     names = [f"model-{i + 1:05d}-of-{len(shards):05d}.safetensors" for i in range(len(shards))]
@@ -80,10 +100,14 @@ def write_weights(folder: Path, network: nn.Module, sizes: Facts, facts: Facts) 
     for name, shard in zip(names, shards, strict=True):
         with atomic_path(folder / name) as temporary:
             save_file(shard, temporary, metadata={"format": "pt", "eigenprobe": FORMAT})
-    write_json(folder / "config.json", {"format": FORMAT, "network": sizes, "files": names, "facts": facts})
+    write_json(
+        folder / "config.json", {"format": FORMAT, "network": sizes, "files": names, "facts": facts}
+    )
 
 
-def read_weights(folder: Path, sizes_type: type, network_type: Callable[[Any], M], what: str) -> tuple[M, Facts]:
+def read_weights(
+    folder: Path, sizes_type: type, network_type: Callable[[Any], M], what: str
+) -> tuple[M, Facts]:
     path = folder / "config.json"
     if not path.is_file():
         raise InputError(f"expected a model folder with config.json, got {folder}")
@@ -91,19 +115,28 @@ def read_weights(folder: Path, sizes_type: type, network_type: Callable[[Any], M
         config = json.loads(path.read_text())
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         got = config.get("format") if isinstance(config, dict) else type(config).__name__
-        raise InputError(f"expected a model written by eigenprobe ({FORMAT}), got {got!r} in {path}")
+        raise InputError(
+            f"expected a model written by eigenprobe ({FORMAT}), got {got!r} in {path}"
+        )
     with reading(path):
-        stored = {name: value for name, value in config.get("network", {}).items() if name != "kind"}
-        sizes = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
+        stored = {
+            name: value for name, value in config.get("network", {}).items() if name != "kind"
+        }
+        sizes = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in stored.items()
+        }
         check_sizes(sizes)
         names = [str(name) for name in config.get("files", [])]
     known = {f.name for f in fields(sizes_type)}
     if set(sizes) - known:
-        raise InputError(f"expected network sizes {sorted(known)}, got also {sorted(set(sizes) - known)} in {path}")
+        more = sorted(set(sizes) - known)
+        raise InputError(f"expected network sizes {sorted(known)}, got also {more} in {path}")
     state: dict[str, Tensor] = {}
     for name in names:
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise InputError(f"expected names of safetensors files in the model's own folder, got {name!r} in {path}")
+            wanted = "names of safetensors files in the model's own folder"
+            raise InputError(f"expected {wanted}, got {name!r} in {path}")
         with reading(folder / name, what):
             state |= load_file(folder / name)
 

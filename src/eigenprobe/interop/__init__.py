@@ -1,4 +1,5 @@
-"""Where other libraries take over: operators for DiffusionNet, a PyTorch Geometric transform, AnnData, shapes.
+"""Where other libraries take over: operators for DiffusionNet, a PyTorch Geometric transform,
+AnnData, shapes.
 
 Each needs its own package only when it is used.
 """
@@ -12,7 +13,14 @@ from .objects import eigenmaps, equip, with_scalars
 if TYPE_CHECKING:
     from .pyg import SpectralBasis
 
-__all__ = ["DiffusionNetOperators", "SpectralBasis", "diffusionnet_operators", "eigenmaps", "equip", "with_scalars"]
+__all__ = [
+    "DiffusionNetOperators",
+    "SpectralBasis",
+    "diffusionnet_operators",
+    "eigenmaps",
+    "equip",
+    "with_scalars",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,11 +1,14 @@
-"""The operators that DiffusionNet (Sharp et al. 2022) takes, of a bare cloud, and the files that it caches them in.
+"""The operators that DiffusionNet (Sharp et al. 2022) takes, of a bare cloud, and the files that it
+caches them in.
 
-frames (n, 3, 3)   rows X, Y, N: a right-handed orthonormal tangent frame and the normal, unoriented
-mass (n,)          areas;  L (n, n) positive semi-definite, L v = lambda diag(mass) v
-evals (k,), evecs (n, k)        the first k pairs, evecs^T diag(mass) evecs = I
-gradX, gradY (n, n)             derivatives along X and Y, exact for linear functions, on the neighbours of L
+    frames (n, 3, 3)          rows X, Y, N: a right-handed orthonormal tangent frame and the normal,
+                              unoriented
+    mass (n,)                 areas;  L (n, n) positive semi-definite, L v = lambda diag(mass) v
+    evals (k,), evecs (n, k)  the first k pairs, evecs^T diag(mass) evecs = I
+    gradX, gradY (n, n)       derivatives along X and Y, exact for linear functions
 
-A cache is a folder of npz files named by the SHA-1 of the bytes of vertices and faces; float32, matrices in CSC.
+A cache is a folder of npz files named by the SHA-1 of the bytes of vertices and faces; float32,
+matrices in CSC.
 """
 
 from __future__ import annotations
@@ -53,15 +56,32 @@ def diffusionnet_operators(
     op_cache_dir: str | os.PathLike[str] | None = None,
     neighbours: Neighbours | None = None,
 ) -> DiffusionNetOperators:
-    """``frames, mass, L, evals, evecs, gradX, gradY`` of a surface sampled by ``points (n, 3)``, as torch tensors.
+    """The operators that DiffusionNet takes, of a surface sampled by points.
 
-    Tensors give tensors of their precision on their device, numpy arrays float32 on the host (what DiffusionNet
-    computes in). ``neighbours`` as in `decompose`, whose operator with ``dimension=2`` this is.
+    Parameters
+    ----------
+    points
+        ``(n, 3)``.
+    k_eig
+        How many eigenpairs.
+    faces
+        Those that DiffusionNet is called with, for the name of the file in its cache; they are not
+        used otherwise.
+    op_cache_dir
+        DiffusionNet's cache: the operators are read from this folder, or computed and put there, so
+        that its own ``get_operators(verts, faces, k_eig, op_cache_dir)`` finds them. ``points`` and
+        ``faces`` must be the very arrays that it is called with, precision included.
+    neighbours
+        As in `decompose`, whose operator with ``dimension=2`` this is.
 
-    With ``op_cache_dir`` they are read from DiffusionNet's cache in that folder, or computed and put there: its own
-    ``get_operators(verts, faces, k_eig, op_cache_dir)`` then finds them. ``points`` and ``faces`` must be the very
-    arrays that it is called with, precision included; the faces are not used.
+    Returns
+    -------
+    DiffusionNetOperators
+        ``frames, mass, L, evals, evecs, gradX, gradY``. Tensors give tensors of their precision on
+        their device, numpy arrays float32 on the host (what DiffusionNet computes in).
 
+    Examples
+    --------
     >>> sphere = np.random.default_rng(0).normal(size=(500, 3))
     >>> sphere /= np.linalg.norm(sphere, axis=1, keepdims=True)
     >>> operators = diffusionnet_operators(sphere, k_eig=16)
@@ -89,7 +109,10 @@ def _computed(x: Tensor, k: int, neighbours: object) -> dict[str, Any]:
     made, own = spectrum(x, k, neighbours=neighbours, dimension=2.0)
     tangent, (along, across) = gradients(made.cloud, made.smoother)
     forward, left = tangent[:, :, 0], tangent[:, :, 1]
-    found = {"frames": np.stack([forward, left, np.cross(forward, left)], 1), "mass": own["mass"].diagonal()}
+    found = {
+        "frames": np.stack([forward, left, np.cross(forward, left)], 1),
+        "mass": own["mass"].diagonal(),
+    }
     found |= {"evals": own["eigenvalues"], "evecs": own["eigenvectors"]}
     return found | {"L": own["stiffness"], "gradX": along, "gradY": across}
 
@@ -97,7 +120,9 @@ def _computed(x: Tensor, k: int, neighbours: object) -> dict[str, Any]:
 def _write(path: Path, points: np.ndarray, faces: np.ndarray, found: dict[str, Any]) -> None:
     arrays: dict[str, Any] = {"verts": points, "faces": faces, "k_eig": len(found["evals"])}
     arrays["neighbours"] = np.array(found["neighbours"])  # DiffusionNet does not read it
-    arrays |= {name: np.asarray(found[name], np.float32) for name in ("frames", "mass", "evals", "evecs")}
+    arrays |= {
+        name: np.asarray(found[name], np.float32) for name in ("frames", "mass", "evals", "evecs")
+    }
     for name in MATRICES:
         matrix = found[name].tocsc().astype(np.float32)
         arrays |= {f"{name}_{part}": np.asarray(getattr(matrix, part)) for part in PARTS}
@@ -107,8 +132,9 @@ def _write(path: Path, points: np.ndarray, faces: np.ndarray, found: dict[str, A
 def _read(path: Path, points: np.ndarray, k: int, neighbours: object) -> dict[str, Any] | None:
     """The operators of a file, where they are of these points and enough of them."""
     with Archive(path) as stored:
-        missing = {"k_eig", "verts", "frames", "mass", "evals", "evecs", "L_data"} - set(stored.keys())
-        kept = str(stored["neighbours"]) if "neighbours" in stored.keys() else "None"  # noqa: SIM118 (not a mapping)
+        names = set(stored.keys())
+        missing = {"k_eig", "verts", "frames", "mass", "evals", "evecs", "L_data"} - names
+        kept = str(stored["neighbours"]) if "neighbours" in names else "None"
         if missing or kept != str(neighbours) or int(stored["k_eig"]) < k:
             return None
         if not np.array_equal(stored["verts"], points):
@@ -129,7 +155,9 @@ def _as_given(found: dict[str, Any], origin: Origin) -> DiffusionNetOperators:
             return torch.as_tensor(np.ascontiguousarray(value)).to(origin.device, dtype)
         own = value.tocoo()
         places = torch.as_tensor(np.stack([own.row, own.col]).astype(np.int64))
-        whole = torch.sparse_coo_tensor(places, torch.as_tensor(own.data), own.shape, check_invariants=False)
+        whole = torch.sparse_coo_tensor(
+            places, torch.as_tensor(own.data), own.shape, check_invariants=False
+        )
         return whole.coalesce().to(origin.device, dtype)
 
     return DiffusionNetOperators(*(tensor(found[name]) for name in DiffusionNetOperators._fields))

@@ -12,9 +12,10 @@ from ..errors import InputError
 class SpectralBasis(BaseTransform):
     """A transform that adds the spectral basis of ``data.pos``; edges are neither needed nor used.
 
-    ``data.spectral (n, k)`` are the vectors V with ``V^T M V = I``: the constant first, eigenvalues ascending, the
-    third moment of every vector positive, so that equal clouds have equal features whatever their pose or the order of
-    their points. ``data.spectral_mass (n,)`` is M's diagonal, ``data.spectral_eigenvalues (1, k)`` stacks in a batch.
+    ``data.spectral (n, k)`` are the vectors V with ``V^T M V = I``: the constant first, eigenvalues
+    ascending, the third moment of every vector positive, so that equal clouds have equal features
+    whatever their pose or the order of their points. ``data.spectral_mass (n,)`` is M's diagonal,
+    ``data.spectral_eigenvalues (1, k)`` stacks in a batch.
 
     Parameters
     ----------
@@ -24,6 +25,12 @@ class SpectralBasis(BaseTransform):
         Of the attribute; mass and eigenvalues are named after it.
     options
         Of `decompose`: method, neighbours, dimension, ...
+
+    Examples
+    --------
+    >>> from torch_geometric.data import Data
+    >>> SpectralBasis(k=4)(Data(pos=torch.randn(300, 3))).spectral.shape
+    torch.Size([300, 4])
     """
 
     def __init__(self, k: int = 16, name: str = "spectral", **options: Any) -> None:

@@ -2,7 +2,8 @@
 
     points (b, n, d) -> features (b, n, K)
 
-`build(preset, inputs, outputs)` makes a network by name; `described(facts)` makes it again from `network.describe()`.
+`build(preset, inputs, outputs)` makes a network by name; `described(facts)` makes it again from
+`network.describe()`.
 """
 
 from dataclasses import fields, replace
@@ -22,9 +23,19 @@ PRESETS: dict[str, Config] = {
     # The paper's.
     "toy": MLPConfig(inputs=1, hidden=(64, 64, 64), outputs=5),
     "overfit": TransformerConfig(point=(32, 128), width=256, layers=8, heads=8, feedforward=256),
-    "generalisation": TransformerConfig(point=(64, 256), width=1024, layers=8, heads=32, feedforward=1024, head=(256,)),
+    "generalisation": TransformerConfig(
+        point=(64, 256), width=1024, layers=8, heads=32, feedforward=1024, head=(256,)
+    ),
     "images-clip": TransformerConfig(
-        inputs=512, point=(), width=256, layers=6, heads=8, feedforward=256, head=(64,), outputs=11, dropout=0.1
+        inputs=512,
+        point=(),
+        width=256,
+        layers=6,
+        heads=8,
+        feedforward=256,
+        head=(64,),
+        outputs=11,
+        dropout=0.1,
     ),
     "images-dinov2": TransformerConfig(
         inputs=384, point=(), width=128, layers=6, heads=8, feedforward=128, outputs=11, dropout=0.1
@@ -52,14 +63,18 @@ def from_config(sizes: Config, generator: torch.Generator | None = None) -> Netw
         return MLP(sizes) if isinstance(sizes, MLPConfig) else Transformer(sizes)
 
 
-def build(preset: str, inputs: int, outputs: int, generator: torch.Generator | None = None, **changes: Any) -> Network:
+def build(
+    preset: str, inputs: int, outputs: int, generator: torch.Generator | None = None, **changes: Any
+) -> Network:
     """A preset for points in ``inputs`` dimensions and ``outputs`` basis vectors."""
     return from_config(config(preset, inputs=inputs, outputs=outputs, **changes), generator)
 
 
 def described(facts: Facts) -> Network:
     """The network that ``describe()`` described, with fresh parameters."""
-    facts = {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
+    facts = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()
+    }
     kind = facts.pop("kind", None)
     known: dict[str, type[Config]] = {MLP.kind: MLPConfig, Transformer.kind: TransformerConfig}
     if kind not in known:
@@ -68,4 +83,14 @@ def described(facts: Facts) -> Network:
     return from_config(known[kind](**facts), torch.Generator().manual_seed(0))
 
 
-__all__ = ["MLP", "PRESETS", "MLPConfig", "Network", "Transformer", "TransformerConfig", "build", "config", "described"]
+__all__ = [
+    "MLP",
+    "PRESETS",
+    "MLPConfig",
+    "Network",
+    "Transformer",
+    "TransformerConfig",
+    "build",
+    "config",
+    "described",
+]

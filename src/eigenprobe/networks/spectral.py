@@ -1,31 +1,36 @@
-r"""The amortised network: a cloud in canonical pose, diffused polynomials as inputs, a transformer, a basis.
+r"""The amortised network: a cloud in canonical pose, diffused polynomials as inputs, a transformer,
+a basis.
 
-    pose      x <- (x - mean) Axes Signs / rms                principal axes, signs by skewness, mass-weighted
-    P         49 diffused seeds, made orthonormal: monomials of x up to degree 4, then 15 far-apart landmarks;
+    pose      x <- (x - mean) Axes Signs / rms                principal axes, signs by skewness,
+    mass-weighted P         49 diffused seeds, made orthonormal: monomials of x up to degree 4, then
+    15 far-apart landmarks;
               sorted by how well they survive diffusion
-    G_t       P^T M exp(-t L) P at two times (49 x 49): how diffusion acts on P, the only global input
-    output    Z = P (I + W(G)) + transformer(x, waves(x), P, exp(-t L) P, heat(x) - x, sampling; G)
-    basis     Q = orthonormalise(M^{1/2} [1, Z])
+    G_t       P^T M exp(-t L) P at two times (49 x 49): how diffusion acts on P, the only global
+    input output    Z = P (I + W(G)) + transformer(x, waves(x), P, exp(-t L) P, heat(x) - x,
+    sampling; G) basis     Q = orthonormalise(M^{1/2} [1, Z])
 
-Nothing here solves an eigenproblem: `W` is a perceptron. With `channel_every`, some layers attend between channels
-instead of points, `V (K^T Q)`.
+Nothing here solves an eigenproblem: `W` is a perceptron. With `channel_every`, some layers attend
+between channels instead of points, `V (K^T Q)`.
 
 The network looks at a batch of clouds through diffusion, and is trained against it:
 
-    A = I - L / bound, spectrum in [0, 1]                 the `variable` smoother of the 12 nearest neighbours, dim = 2
-    exp(-t L) x = sum_j c_j(t) T_j(2 A - I) x             Chebyshev, t in units of 1 / bound
+    A = I - L / bound, spectrum in [0, 1]                 the `variable` smoother of the 12 nearest
+    neighbours, dim = 2 exp(-t L) x = sum_j c_j(t) T_j(2 A - I) x             Chebyshev, t in units
+    of 1 / bound
 
-The time of a heat kernel is set by its trace, `tr exp(-t L) = level` ("about `level` eigenvectors survive"), which
-needs no units and no dimension. The trace comes from the Chebyshev moments of a few random sign vectors.
+The time of a heat kernel is set by its trace, `tr exp(-t L) = level` ("about `level` eigenvectors
+survive"), which needs no units and no dimension. The trace comes from the Chebyshev moments of a
+few random sign vectors.
 
-Shapes: `points (b, n, 3)` -> `Z (b, n, K - 1)`, the constant being known; `b` clouds stacked in one smoother, `n`
-points of the largest, to which the others are padded by rows without mass; `c` columns, `D` degree; `x (b, n, c)`,
-coefficients `(b, D + 1)`.
+Shapes: `points (b, n, 3)` -> `Z (b, n, K - 1)`, the constant being known; `b` clouds stacked in one
+smoother, `n` points of the largest, to which the others are padded by rows without mass; `c`
+columns, `D` degree; `x (b, n, c)`, coefficients `(b, D + 1)`.
 """
 
 import math
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -43,13 +48,15 @@ from .transformer import Transformer, TransformerConfig, stacked
 
 NEIGHBOURS = 12
 SURFACE = 2.0  # the dimension that the network takes every cloud to have
-ABSENT = 1e15  # coordinates of padding: farther from all points than any is from another, its square still a number
+# coordinates of padding: farther from all points than any is from another, its square still a
+# number
+ABSENT = 1e15
 _GRID = 40  # times on the logarithmic grid on which traces are inverted
 
 
 def stacked_graph(points: Tensor, each: Segments, k: int = NEIGHBOURS) -> Graph:
-    """The `k` nearest neighbours in clouds of any sizes, one after the other in `points (n, 3)`: all at once on a GPU,
-    by trees on a processor."""
+    """The `k` nearest neighbours in clouds of any sizes, one after the other in `points (n, 3)`:
+    all at once on a GPU, by trees on a processor."""
     if not points.is_cuda:
         return stack([build_graph(x, k) for x in points.split(list(each.sizes))])
     distances, indices = (each.stacked(found) for found in nearest(each.padded(points, ABSENT), k))
@@ -58,9 +65,13 @@ def stacked_graph(points: Tensor, each: Segments, k: int = NEIGHBOURS) -> Graph:
 
 @torch.no_grad()
 def diffusion(source: Tensor | Graph, *, dense: bool = False) -> Smoother:
-    """The smoother of a batch of clouds `(b, n, 3)` or of its graph, float32; `dense` stores `(b, n, n)`."""
+    """The smoother of a batch of clouds `(b, n, 3)` or of its graph, float32; `dense` stores `(b,
+    n, n)`.
+    """
     if not isinstance(source, Graph):
-        source = stacked_graph(source.float().flatten(0, 1), Segments((source.shape[1],) * len(source), source.device))
+        source = stacked_graph(
+            source.float().flatten(0, 1), Segments((source.shape[1],) * len(source), source.device)
+        )
     smoother = variable_smoother(source.truncate(NEIGHBOURS), None, SURFACE, NETWORK)
     return smoother.dense() if dense else smoother
 
@@ -72,12 +83,17 @@ def masses(smoother: Smoother) -> Tensor:
 
 def coarseness(smoother: Smoother) -> Tensor:
     """Log of the local time against its mean, `(b, n)`: how coarse the sampling is here."""
-    time, each = 1 / smoother.known_leaving, smoother.each  # 1 - A_ii is one step over the local time
+    time, each = (
+        1 / smoother.known_leaving,
+        smoother.each,
+    )  # 1 - A_ii is one step over the local time
     return each.padded((time / each.spread(each.mean(time))).log())
 
 
 def filter_degrees(smoother: Smoother) -> tuple[int, ...]:
-    """Enough for the longest time in use on the points of every cloud: `s` steps need about `sqrt(s)` products."""
+    """Enough for the longest time in use on the points of every cloud: `s` steps need about
+    `sqrt(s)` products.
+    """
     return tuple(math.ceil(1.3 * math.sqrt(n)) + 4 for n in smoother.clouds)
 
 
@@ -87,15 +103,21 @@ def filter_degree(smoother: Smoother) -> int:
 
 
 def trace_moments(smoother: Smoother, probes: int = 24) -> Tensor:
-    """Estimates `(b, D + 1)` of `tr T_j(2 A - I)`, with half the products by `T_i T_j = (T_{i+j} + T_{i-j})/2`."""
+    """Estimates `(b, D + 1)` of `tr T_j(2 A - I)`, with half the products by `T_i T_j = (T_{i+j} +
+    T_{i-j})/2`.
+    """
     each, most, n = smoother.each, filter_degree(smoother), smoother.each.counts
-    signs = torch.randint(0, 2, (each.most, probes), generator=torch.Generator().manual_seed(0)).to(smoother.mass)
+    signs = torch.randint(0, 2, (each.most, probes), generator=torch.Generator().manual_seed(0)).to(
+        smoother.mass
+    )
     signs = (2 * signs - 1).expand(len(each), -1, -1)
 
     def mean(x: Tensor, y: Tensor) -> Tensor:
         return (x * y).sum((1, 2)) / probes if each.equal else each.sum((x * y).sum(1)) / probes
 
-    series = terms(smoother_step(smoother), signs if each.equal else each.stacked(signs), most // 2 + 1)
+    series = terms(
+        smoother_step(smoother), signs if each.equal else each.stacked(signs), most // 2 + 1
+    )
     before, now = next(series), next(series)
     first = mean(before, now)
     out = [n.to(first), first]
@@ -105,14 +127,19 @@ def trace_moments(smoother: Smoother, probes: int = 24) -> Tensor:
     return torch.stack(out[: most + 1], -1)
 
 
-def trace_times(levels: tuple[float, ...], moments: Tensor, degrees: tuple[int, ...] = ()) -> Tensor:
-    """Times `(b, len(levels))` at which the heat trace falls to each level, in units of `1 / bound`.
+def trace_times(
+    levels: tuple[float, ...], moments: Tensor, degrees: tuple[int, ...] = ()
+) -> Tensor:
+    """Times `(b, len(levels))` at which the heat trace falls to each level, in units of `1 /
+    bound`.
 
     `degrees` are those up to which the moments of every cloud count; empty: all.
     """
     one = len(set(degrees)) < 2
     most = list(degrees[:1] if one else degrees) or [moments.shape[-1] - 1]
-    ends = [torch.logspace(-0.5, math.log10(each**2 / 5), _GRID, device=moments.device) for each in most]
+    ends = [
+        torch.logspace(-0.5, math.log10(each**2 / 5), _GRID, device=moments.device) for each in most
+    ]
     grid = torch.stack(ends)  # (1 or b, G)
     kernel = heat_coefficients(grid, moments.shape[-1] - 1, degrees)  # (1 or b, G, D + 1)
     trace = moments @ kernel[0].mT if one else (kernel @ moments[..., None])[..., 0]
@@ -126,12 +153,16 @@ def trace_times(levels: tuple[float, ...], moments: Tensor, degrees: tuple[int, 
 
 
 def heat_coefficients(times: Tensor, degree: int, degrees: tuple[int, ...] = ()) -> Tensor:
-    """Chebyshev coefficients `(..., degree + 1)` of `exp(-t (1 - y) / 2)` on `[-1, 1]`, `t` in units of `1 / bound`.
+    """Chebyshev coefficients `(..., degree + 1)` of `exp(-t (1 - y) / 2)` on `[-1, 1]`, `t` in
+    units of `1 / bound`.
 
-    `degrees` of the first axis, if they differ, are those beyond which the coefficients of a cloud are 0.
+    `degrees` of the first axis, if they differ, are those beyond which the coefficients of a cloud
+    are 0.
     """
     nodes = 4 * (degree + 1)
-    theta = (torch.arange(nodes, device=times.device, dtype=torch.float64) + 0.5) * (math.pi / nodes)
+    theta = (torch.arange(nodes, device=times.device, dtype=torch.float64) + 0.5) * (
+        math.pi / nodes
+    )
     value = torch.exp(-0.5 * times.double()[..., None] * (1 - theta.cos()))  # (..., nodes)
     order = torch.arange(degree + 1, device=times.device, dtype=torch.float64)
     transform = torch.cos(order[:, None] * theta) * (2 / nodes)
@@ -146,9 +177,9 @@ def heat_coefficients(times: Tensor, degree: int, degrees: tuple[int, ...] = ())
 PLACED = 15  # inputs that are functions of the place alone
 _LEVELS = (14.0, 4.0, 30.0, 8.0)  # of the finer seeds, of the cubics, and of the two Gram matrices
 _POWERS = [c for degree in range(1, 5) for c in combinations_with_replacement(range(3), degree)]
-_LANDMARKS = 15
+LANDMARKS = 15
 _CUBIC = 19  # monomials up to degree 3
-SEEDS = len(_POWERS) + _LANDMARKS  # 49
+SEEDS = len(_POWERS) + LANDMARKS  # 49
 GUARDS = 49
 NO_MASS = 1e-30  # below the root of any mass
 INPUTS = 3 + 12 + 2 * SEEDS + 6 + 1 + 5
@@ -157,8 +188,10 @@ GLOBALS = SEEDS * (SEEDS + 1)  # two upper triangles
 
 @dataclass(frozen=True)
 class SpectralConfig:
-    """Sizes of a `SpectralNetwork`; `shape` is the width of the perceptron of `G`, `channel_every` = 2 makes every
-    second layer attend between channels (0: none); `polish` smooths the output by the heat kernel with that trace."""
+    """Sizes of a `SpectralNetwork`; `shape` is the width of the perceptron of `G`, `channel_every`
+    = 2 makes every second layer attend between channels (0: none); `polish` smooths the output by
+    the heat kernel with that trace.
+    """
 
     outputs: int = 50
     width: int = 384
@@ -171,12 +204,17 @@ class SpectralConfig:
     polish: float = 0.0
 
     def transformer(self) -> TransformerConfig:
-        same = {name: getattr(self, name) for name in ("point", "width", "layers", "heads", "feedforward")}
+        same = {
+            name: getattr(self, name)
+            for name in ("point", "width", "layers", "heads", "feedforward")
+        }
         return TransformerConfig(INPUTS, outputs=self.outputs - 1, **same)
 
 
 class ChannelAttention(nn.Module):
-    """Attention between channels: values times the signed cosines of key and query channels over the whole cloud."""
+    """Attention between channels: values times the signed cosines of key and query channels over
+    the whole cloud.
+    """
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -190,11 +228,16 @@ class ChannelAttention(nn.Module):
         both = self.query_key(x)
         if mask is not None:  # (b, 1, 1, n): padding has no part in any channel
             both = both.masked_fill(~mask[:, 0].mT, 0)
-        query, key = (nn.functional.normalize(split_heads(part, self.heads), dim=-2) for part in both.chunk(2, -1))
+        query, key = (
+            nn.functional.normalize(split_heads(part, self.heads), dim=-2)
+            for part in both.chunk(2, -1)
+        )
         gram = (key.mT @ query) * self.scale.to(key.dtype)
         return gram, gram
 
-    def attend(self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None = None) -> Tensor:
+    def attend(
+        self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None = None
+    ) -> Tensor:
         mixed = split_heads(self.value(x), self.heads) @ memory[0]
         return self.out(mixed.transpose(-3, -2).flatten(-2))
 
@@ -214,7 +257,9 @@ class SpectralTransformer(Transformer):
         nn.init.zeros_(self.head.bias)
 
     def finish(self, x: Tensor) -> Tensor:
-        """Norm and head in float32: rounding to bfloat16 would add white noise, which no eigenvector has."""
+        """Norm and head in float32: rounding to bfloat16 would add white noise, which no
+        eigenvector has.
+        """
         with torch.autocast(x.device.type, enabled=False):
             return super().finish(x.float())
 
@@ -250,7 +295,8 @@ class SpectralNetwork(nn.Module):
         return self.finish(*self.raw(seen), seen, smoother)
 
     def raw(self, seen: Inputs, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """What is learned: the transformer's columns `(b, n, K - 1)` and the mixing `(b, 49, K - 1)`.
+        """What is learned: the transformer's columns `(b, n, K - 1)` and the mixing `(b, 49, K -
+        1)`.
 
         `mask (b, n)` is True at the points of clouds that are padded to one size.
         """
@@ -267,7 +313,10 @@ class SpectralNetwork(nn.Module):
         """Remove what no low eigenvector has: a short diffusion of the functions `Z`."""
         degrees = filter_degrees(smoother)
         time = trace_times((self.config.polish,), moments, degrees)[:, 0]
-        root, third = masses(smoother).sqrt()[..., None], tuple(max(4, degree // 3) for degree in degrees)
+        root, third = (
+            masses(smoother).sqrt()[..., None],
+            tuple(max(4, degree // 3) for degree in degrees),
+        )
         smooth = _Filter.apply(root * z, smoother, heat_coefficients(time, max(third), third))
         return smooth / root.clamp_min(NO_MASS)
 
@@ -276,12 +325,12 @@ class _Filter(torch.autograd.Function):
     """A symmetric filter is its own transpose, so the backward pass is the forward one."""
 
     @staticmethod
-    def forward(ctx, x: Tensor, smoother: Smoother, coefficients: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+    def forward(ctx: Any, x: Tensor, smoother: Smoother, coefficients: Tensor) -> Tensor:
         ctx.smoother, ctx.coefficients = smoother, coefficients
         return smoother_filter(smoother, x, coefficients)
 
     @staticmethod
-    def backward(ctx, gradient: Tensor):  # type: ignore[no-untyped-def, override]
+    def backward(ctx: Any, gradient: Tensor) -> Any:  # type: ignore[override]
         return smoother_filter(ctx.smoother, gradient, ctx.coefficients), None, None
 
 
@@ -290,25 +339,36 @@ def place(points: Tensor, pose: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def inputs(points: Tensor, smoother: Smoother, pose: Tensor | None = None, extra_landmarks: int = 0) -> Inputs:
-    """The features of `points (b, n, 3)`; `pose` replaces the canonical one. `extra_landmarks` are for comparisons
-    with wider seeds only: the network takes none."""
+def inputs(
+    points: Tensor, smoother: Smoother, pose: Tensor | None = None, count: int = LANDMARKS
+) -> Inputs:
+    """The features of `points (b, n, 3)`; `pose` replaces the canonical one. The network takes
+    `LANDMARKS` seeds that are landmarks; controls take more.
+    """
     mass, degrees = masses(smoother), filter_degrees(smoother)
     pose = canonical_pose(points, mass) if pose is None else pose
     x, mass = place(points, pose), mass[..., None]
     root, most = mass.sqrt(), max(degrees)
-    within = root.clamp_min(NO_MASS)  # by which functions are divided: padding has no mass, and they are 0 there
-    monomials = root * torch.stack([torch.stack([x[..., axis] for axis in c]).prod(0) for c in _POWERS], -1)
-    seeds = torch.cat([monomials, landmarks(x, _LANDMARKS + extra_landmarks, smoother.each)], -1)
+    within = root.clamp_min(
+        NO_MASS
+    )  # by which functions are divided: padding has no mass, and they are 0 there
+    monomials = root * torch.stack(
+        [torch.stack([x[..., axis] for axis in c]).prod(0) for c in _POWERS], -1
+    )
+    seeds = torch.cat([monomials, landmarks(x, count, smoother.each)], -1)
     moments = trace_moments(smoother)
     fine, cubic, *longer = trace_times(_LEVELS, moments, degrees).unbind(-1)
     kernels = heat_coefficients(torch.stack([cubic, fine], -1), most, degrees)
     diffused = smoother_filter(smoother, seeds, kernels)  # (b, 2, n, 49)
-    basis = orthonormal(torch.cat([diffused[:, 0, :, :_CUBIC], diffused[:, 1, :, _CUBIC:]], -1), mass[..., 0])
-    # Not from the same products: orthonormalising magnifies what little is left of the last seeds, and their errors.
+    basis = orthonormal(
+        torch.cat([diffused[:, 0, :, :_CUBIC], diffused[:, 1, :, _CUBIC:]], -1), mass[..., 0]
+    )
+    # Not from the same products: orthonormalising magnifies what little is left of the last seeds,
+    # and their errors.
     kernels = heat_coefficients(torch.stack(longer, -1), most, degrees)
     images = smoother_filter(smoother, root * basis, kernels) / within[:, None]
-    # Degree is a poor order: on a long body the second harmonic of its axis comes before its width does.
+    # Degree is a poor order: on a long body the second harmonic of its axis comes before its width
+    # does.
     energy = (mass * basis * images.sum(1)).sum(1)
     order = energy.argsort(-1, descending=True)[:, None]
     basis = basis.gather(-1, order.expand_as(basis))
@@ -326,21 +386,32 @@ def inputs(points: Tensor, smoother: Smoother, pose: Tensor | None = None, extra
 
 
 def landmarks(x: Tensor, count: int, each: Segments | None = None) -> Tensor:
-    """Indicators `(b, n, count)` of far-apart points, the first farthest from the centre: the tips of limbs, mostly."""
-    real = None if each is None or each.equal else torch.nn.functional.pad(each.real, (1, 0), value=True)
-    order = farthest_points(torch.cat([torch.zeros_like(x[:, :1]), x], 1), count + 1, start=0, valid=real)[:, 1:] - 1
+    """Indicators `(b, n, count)` of far-apart points, the first farthest from the centre: the tips
+    of limbs, mostly.
+    """
+    real = (
+        None
+        if each is None or each.equal
+        else torch.nn.functional.pad(each.real, (1, 0), value=True)
+    )
+    order = (
+        farthest_points(
+            torch.cat([torch.zeros_like(x[:, :1]), x], 1), count + 1, start=0, valid=real
+        )[:, 1:]
+        - 1
+    )
     order = order.clamp_min(0)  # the centre again where fewer places than that are distinct
     return torch.zeros(*x.shape[:2], count, device=x.device).scatter_(1, order[:, None], 1.0)
 
 
 @torch.no_grad()
 def guards(points: Tensor, smoother: Smoother, seen: Inputs) -> Tensor:
-    """Further landmarks, diffused like the seeds, `(b, n, GUARDS)`: not for the network, but for the span in which its
-    columns are rotated."""
+    """Further landmarks, diffused like the seeds, `(b, n, GUARDS)`: not for the network, but for
+    the span in which its columns are rotated."""
     x = place(points, seen.pose)
     degrees = filter_degrees(smoother)
     time = trace_times(_LEVELS[:1], seen.moments, degrees)[:, 0]
-    chosen = landmarks(x, _LANDMARKS + GUARDS, smoother.each)[..., _LANDMARKS:]
+    chosen = landmarks(x, LANDMARKS + GUARDS, smoother.each)[..., LANDMARKS:]
     smooth = smoother_filter(smoother, chosen, heat_coefficients(time, max(degrees), degrees))
     root = masses(smoother).sqrt()[..., None].clamp_min(NO_MASS)
     return smooth / smooth.norm(dim=1, keepdim=True).clamp_min(1e-30) / root
@@ -352,12 +423,15 @@ def place_inputs(x: Tensor) -> list[Tensor]:
 
 
 def orthonormal(x: Tensor, mass: Tensor) -> Tensor:
-    """Columns of `M^{-1/2} x`, orthonormal to each other and to the constant, in this order (Cholesky, float64).
+    """Columns of `M^{-1/2} x`, orthonormal to each other and to the constant, in this order
+    (Cholesky, float64).
 
     A ridge keeps columns that diffusion has merged small instead of turning them into noise.
     """
     root = mass.double().sqrt()[..., None]
-    root = root / root.norm(dim=1, keepdim=True)  # to the last digit: the last columns are magnified many times over
+    root = root / root.norm(
+        dim=1, keepdim=True
+    )  # to the last digit: the last columns are magnified many times over
     columns = x.double()
     columns = columns - root * (root * columns).sum(1, keepdim=True)
     q, _ = orthonormalise(columns, method="cholesky", check=False, passes=1, ridge=1e-9)

@@ -1,16 +1,19 @@
 """Two networks of points: one sees a point at a time, the paper's attends to the whole cloud.
 
-    z(x) = head(act(... act(W_1 [x, sin Bx, cos Bx] + b_1))),     points (..., n, d) -> features (..., n, K)
-    points (b, n, d) -> tokens (b, n, width) -> L layers of attention over the cloud -> features (b, n, K)
+    z(x) = head(act(... act(W_1 [x, sin Bx, cos Bx] + b_1))),     points (..., n, d) -> features
+    (..., n, K) points (b, n, d) -> tokens (b, n, width) -> L layers of attention over the cloud ->
+    features (b, n, K)
 
-With no Fourier features (`fourier=0`), three layers of 64 and ReLU the first is the paper's toy network.  On one
-manifold in few dimensions random Fourier features make it learn fifty eigenfunctions in a few hundred steps: every
-feature at the start is already a smooth function of some frequency, and the loss only has to rotate and bend them.
+With no Fourier features (`fourier=0`), three layers of 64 and ReLU the first is the paper's toy
+network.  On one manifold in few dimensions random Fourier features make it learn fifty
+eigenfunctions in a few hundred steps: every feature at the start is already a smooth function of
+some frequency, and the loss only has to rotate and bend them.
 
-Attention is `scaled_dot_product_attention`, flash where the device has it; memory is linear in n.  Clouds of different
-sizes are padded and masked.  A fitted cloud is a frozen *context*: the keys and values of its tokens at every layer.
-A new point attends to those alone, so its features depend on that point and on the fitted cloud, never on its batch,
-and at a point of the cloud they are the fitted ones.
+Attention is `scaled_dot_product_attention`, flash where the device has it; memory is linear in n.
+Clouds of different sizes are padded and masked.  A fitted cloud is a frozen *context*: the keys and
+values of its tokens at every layer. A new point attends to those alone, so its features depend on
+that point and on the fitted cloud, never on its batch, and at a point of the cloud they are the
+fitted ones.
 """
 
 from dataclasses import asdict, dataclass
@@ -29,8 +32,8 @@ ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
 
 @dataclass(frozen=True)
 class MLPConfig:
-    """Sizes of an `MLP`: ``inputs`` d, ``hidden`` layers, ``outputs`` K; ``fourier`` random frequencies of
-    ``bandwidth`` radians per unit."""
+    """Sizes of an `MLP`: ``inputs`` d, ``hidden`` layers, ``outputs`` K; ``fourier`` random
+    frequencies of ``bandwidth`` radians per unit."""
 
     inputs: int = 3
     hidden: tuple[int, ...] = (64, 64, 64)
@@ -41,7 +44,9 @@ class MLPConfig:
 
 
 class Described(nn.Module):
-    """What the networks share: `config` rebuilds them; random Fourier features of the coordinates."""
+    """What the networks share: `config` rebuilds them; random Fourier features of the
+    coordinates.
+    """
 
     kind: str
 
@@ -49,7 +54,9 @@ class Described(nn.Module):
         super().__init__()
         self.config = config
         self.frequencies: Tensor
-        self.register_buffer("frequencies", config.bandwidth * torch.randn(config.inputs, config.fourier))
+        self.register_buffer(
+            "frequencies", config.bandwidth * torch.randn(config.inputs, config.fourier)
+        )
 
     def encoded(self, points: Tensor) -> Tensor:
         """``[x, sin Bx, cos Bx]``, or the coordinates alone."""
@@ -71,7 +78,9 @@ class MLP(Described):
     def __init__(self, config: MLPConfig) -> None:
         super().__init__(config)
         if config.activation not in ACTIVATIONS:
-            raise InputError(f"activation must be one of {sorted(ACTIVATIONS)}, got {config.activation!r}")
+            raise InputError(
+                f"activation must be one of {sorted(ACTIVATIONS)}, got {config.activation!r}"
+            )
         width, layers = config.inputs + 2 * config.fourier, []
         for size in config.hidden:
             layers += [nn.Linear(width, size), ACTIVATIONS[config.activation]()]
@@ -94,7 +103,9 @@ class MLP(Described):
 
 
 def initialise_head(head: nn.Linear) -> None:
-    """Orthogonal rows, so that the first features are independent, and a first output near 1, the sign of ``q_1``."""
+    """Orthogonal rows, so that the first features are independent, and a first output near 1, the
+    sign of ``q_1``.
+    """
     nn.init.orthogonal_(head.weight)
     with torch.no_grad():
         head.bias.zero_()
@@ -103,9 +114,9 @@ def initialise_head(head: nn.Linear) -> None:
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """Sizes of a `Transformer`.  ``point`` are the hidden layers of the point MLP, ``head`` those of the output MLP;
-    ``fourier`` adds random Fourier features of ``bandwidth`` radians per unit to the coordinates (0: the paper's
-    input)."""
+    """Sizes of a `Transformer`.  ``point`` are the hidden layers of the point MLP, ``head`` those
+    of the output MLP; ``fourier`` adds random Fourier features of ``bandwidth`` radians per unit to
+    the coordinates (0: the paper's input)."""
 
     inputs: int = 3
     point: tuple[int, ...] = (32, 128)
@@ -139,7 +150,9 @@ class Layer(nn.Module):
     def memory(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return self.attention.memory(self.norm_attention(x))
 
-    def forward(self, x: Tensor, memory: tuple[Tensor, Tensor] | None = None, mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, memory: tuple[Tensor, Tensor] | None = None, mask: Tensor | None = None
+    ) -> Tensor:
         normed = self.norm_attention(x)
         memory = self.attention.memory(normed, mask) if memory is None else memory
         x = x + self.drop(self.attention.attend(normed, memory, mask))
@@ -162,7 +175,8 @@ class Transformer(Described):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
         hidden = (config.inputs + 2 * config.fourier, *config.point)
-        # The last linear map goes straight into the residual stream: a LayerNorm there would come twice.
+        # The last linear map goes straight into the residual stream: a LayerNorm there would come
+        # twice.
         self.embed = nn.Sequential(*stacked(hidden), nn.Linear(hidden[-1], config.width))
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
@@ -172,7 +186,9 @@ class Transformer(Described):
 
     def tokens(self, points: Tensor, bias: Tensor | None = None) -> Tensor:
         if points.shape[-1] != self.config.inputs:
-            raise InputError(f"expected points with {self.config.inputs} coordinates, got {tuple(points.shape)}")
+            raise InputError(
+                f"expected points with {self.config.inputs} coordinates, got {tuple(points.shape)}"
+            )
         tokens = self.embed(self.encoded(points))
         return tokens if bias is None else tokens + bias
 
@@ -180,8 +196,11 @@ class Transformer(Described):
         """The residual stream to features."""
         return self.head(self.body(self.norm(x)))
 
-    def forward(self, points: Tensor, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
-        """``(b, n, d)`` or ``(n, d)`` points to features; ``mask (b, n)`` is True at real points, padding gives 0.
+    def forward(
+        self, points: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
+    ) -> Tensor:
+        """``(b, n, d)`` or ``(n, d)`` points to features; ``mask (b, n)`` is True at real points,
+        padding gives 0.
 
         ``bias (b, 1, width)`` is added to all tokens of a cloud: what is known of it as a whole.
         """
@@ -196,7 +215,9 @@ class Transformer(Described):
 
     @torch.no_grad()
     def context(self, points: Tensor, bias: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
-        """Keys and values of a fitted cloud ``(n, d)`` at every layer, each ``(1, heads, n, width / heads)``."""
+        """Keys and values of a fitted cloud ``(n, d)`` at every layer, each ``(1, heads, n, width /
+        heads)``.
+        """
         x, memories = self.tokens(points.unsqueeze(0), bias), []
         for layer in self.layers:
             assert isinstance(layer, Layer)
@@ -204,7 +225,9 @@ class Transformer(Described):
             x = layer(x, memories[-1])
         return memories
 
-    def query(self, points: Tensor, context: list[tuple[Tensor, Tensor]], bias: Tensor | None = None) -> Tensor:
+    def query(
+        self, points: Tensor, context: list[tuple[Tensor, Tensor]], bias: Tensor | None = None
+    ) -> Tensor:
         """Features of new points ``(m, d) -> (m, K)``, each attending to the context alone."""
         if len(context) != len(self.layers):
             raise InputError(f"expected a context of {len(self.layers)} layers, got {len(context)}")

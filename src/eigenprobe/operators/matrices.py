@@ -1,23 +1,31 @@
-"""The Laplacian, the mass and the gradient of a cloud as sparse matrices, in the units of the points.
+"""The Laplacian, the mass and the gradient of a cloud as sparse matrices, in the units of the
+points.
 
-    L v = lambda M v         L (n, n) symmetric positive semi-definite, L 1 = 0, length^(dim-2);  lambda in length^-2
-    M = diag(m)              length, area or volume of every point, length^dim
+    L v = lambda M v         L (n, n) symmetric positive semi-definite, L 1 = 0, length^(dim-2);
+    lambda in length^-2 M = diag(m)              length, area or volume of every point, length^dim
     L = M^1/2 (I - A) / tau M^1/2        of the smoother A with step time tau that `decompose` uses
 
-Copies of a point are tied: with P (N, n) from distinct to given points and C = P^T P the number of copies,
+Copies of a point are tied: with P (N, n) from distinct to given points and C = P^T P the number of
+copies,
 
-    L_N = P C^-1 L C^-1 P^T + T,   M_N = diag(P C^-1 m)        T P = 0,  T = rate m_r (I / c_r - 1 1^T / c_r^2)
+    L_N = P C^-1 L C^-1 P^T + T,   M_N = diag(P C^-1 m)        T P = 0,  T = rate m_r (I / c_r - 1
+    1^T / c_r^2)
 
-so that L_N P v = lambda M_N P v, and functions that differ between copies have the highest eigenvalue of all.
+so that L_N P v = lambda M_N P v, and functions that differ between copies have the highest
+eigenvalue of all.
 
-The gradient in tangent frames T_i (d, dim), of the same edges with the same weights w_ij and l_ij = T_i^T (x_j - x_i):
+The gradient in tangent frames T_i (d, dim), of the same edges with the same weights w_ij and l_ij =
+T_i^T (x_j - x_i):
 
-    g_i = argmin_g sum_j w_ij (f_j - f_i - g.l_ij)^2 = (sum_j w_ij l_ij l_ij^T)^-1 sum_j w_ij l_ij (f_j - f_i)
+    g_i = argmin_g sum_j w_ij (f_j - f_i - g.l_ij)^2 = (sum_j w_ij l_ij l_ij^T)^-1 sum_j w_ij l_ij
+    (f_j - f_i)
 
-Exact for functions that are linear in the tangent plane.  Where the second moments are round (sum w l l^T = 2 m I, as
-the balanced weights make them) it is the mean difference of the same edges that L sums, and on smooth functions
+Exact for functions that are linear in the tangent plane.  Where the second moments are round (sum w
+l l^T = 2 m I, as the balanced weights make them) it is the mean difference of the same edges that L
+sums, and on smooth functions
 
-    L f ~ sum_a G_a^T M G_a f         so that  div X = -sum_a M^-1 G_a^T M X_a  is the divergence of a field X (n, dim)
+    L f ~ sum_a G_a^T M G_a f         so that  div X = -sum_a M^-1 G_a^T M X_a  is the divergence of
+    a field X (n, dim)
 """
 
 from __future__ import annotations
@@ -34,13 +42,13 @@ from torch import Tensor
 
 from ..basis import Basis
 from ..cloud import Array, Origin, call_by_cloud, check_points, listed_clouds, values_by_cloud
-from ..decomposition import OperatorSettings, Parts, Space, geometry_of
+from ..decomposition import OperatorSettings, Parts, Resolution, Space, geometry_of, prepare
 from ..errors import InputError
 from ..graph import Edges
 from ..graph.arranged import Placed
 from ..host.threads import limited_threads
 from ..host.validation import validated
-from ..sampling import Resolution, WorkingSample
+from ..sampling import WorkingSample
 from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.cells import covered
@@ -68,28 +76,33 @@ def laplacian(
     resolution: Resolution = "auto",
     parts: Parts | None = None,
 ) -> Any:  # a pair, or a list of them
-    """``L, M``: the Laplacian and the mass matrix of a point cloud, with ``L v = lambda M v`` in the points' units.
+    """``L, M``: the Laplacian and the mass matrix of a point cloud, with ``L v = lambda M v`` in
+    the points' units.
 
     ``robust_laplacian.point_cloud_laplacian(points)`` can be replaced by it as it stands.
 
     Parameters
     ----------
     points
-        ``(n, d)``, a file, a mesh, or an object that carries points; a list of such gives a list of pairs. Rows and
-        columns are in the order of the points. Or a `Basis`: the operator that made it, and no other settings.
-    neighbours, dimension, smoother, metric, device, potential, boundary, anisotropy, measure, resolution, parts
-        As in `decompose`, which uses the same operator. A potential is on the diagonal of ``L``. Rows of points where
-        functions vanish have nothing but a diagonal in ``L``, of the highest eigenvalue. Where a working sample stands
-        for the cloud, ``L`` acts on means over its cells and holds the points of a cell together; strays have no mass.
+        ``(n, d)``, a file, a mesh, or an object that carries points; a list of such gives a list of
+        pairs. Rows and columns are in the order of the points. Or a `Basis`: the operator that made
+        it, and no other settings.
+    neighbours, dimension, smoother, metric, device, potential, boundary, anisotropy, measure,
+    resolution, parts
+        As in `decompose`, which uses the same operator. A potential is on the diagonal of ``L``.
+        Rows of points where functions vanish have nothing but a diagonal in ``L``, of the highest
+        eigenvalue. Where a working sample stands for the cloud, ``L`` acts on means over its cells
+        and holds the points of a cell together; strays have no mass.
 
     Returns
     -------
     L
-        Sparse, symmetric, positive semi-definite, rows sum to 0 (but for a potential or a boundary). Float64 scipy CSR;
-        for tensors torch CSR in their precision and on their device, with gradients where the points require them.
+        Sparse, symmetric, positive semi-definite, rows sum to 0 (but for a potential or a
+        boundary). Float64 scipy CSR; for tensors torch CSR in their precision and on their device,
+        with gradients where the points require them.
     M
-        Sparse and diagonal, the length (curve), area (surface) or volume (solid) that belongs to each point, in the
-        given measure.
+        Sparse and diagonal, the length (curve), area (surface) or volume (solid) that belongs to
+        each point, in the given measure.
 
     Examples
     --------
@@ -103,8 +116,15 @@ def laplacian(
         one = OperatorSettings(*fixed, potential, boundary, anisotropy, measure, resolution, parts)
         return _of_cloud(points, one, device)
     if isinstance(smoother, Smoother):
-        raise InputError("a smoother belongs to one cloud: give a list of clouds one of 'adaptive', 'symmetric'")
-    listed = {"potential": potential, "boundary": boundary, "anisotropy": anisotropy, "measure": measure}
+        raise InputError(
+            "a smoother belongs to one cloud: give a list of clouds one of 'adaptive', 'symmetric'"
+        )
+    listed = {
+        "potential": potential,
+        "boundary": boundary,
+        "anisotropy": anisotropy,
+        "measure": measure,
+    }
     own = values_by_cloud(listed, len(clouds))
     wanted = partial(OperatorSettings, *fixed, resolution=resolution, parts=parts)
     return call_by_cloud(len(clouds), lambda i: _of_cloud(clouds[i], wanted(**own[i]), device))
@@ -117,7 +137,7 @@ def _of_cloud(points: Any, wanted: OperatorSettings, device: str | torch.device 
     x, origin = check_points(points, 1, device)
     wanted = wanted.traced(origin)
     with limited_threads(x.device, len(x)):
-        made = wanted.build(x, 1)
+        made = prepare(x, wanted, 1)
         return _matrices_as_given(made, origin, wanted.differentiable(made.smoother))
 
 
@@ -136,7 +156,9 @@ def _refuse(wanted: OperatorSettings) -> None:
     """A basis has its operator already: other settings are an error, not silence."""
     if chosen := wanted.record():
         name = chosen["arrays"][0] if "arrays" in chosen else next(iter(chosen))
-        raise InputError(f"a basis has its own operator: {name} is not taken together with one; give its points")
+        raise InputError(
+            f"a basis has its own operator: {name} is not taken together with one; give its points"
+        )
 
 
 def _matrices_as_given(made: Prepared, origin: Origin, traced: bool) -> Pair:
@@ -148,11 +170,14 @@ def _matrices_as_given(made: Prepared, origin: Origin, traced: bool) -> Pair:
     return as_given(stiffness, origin), as_given(mass, origin)
 
 
-def _on_given(stiffness: csr_matrix, mass: np.ndarray, sample: WorkingSample) -> tuple[csr_matrix, csr_matrix]:
-    """The operator of a working sample at all given points: ``R^T L R``, R the means over cells, and ties within cells.
+def _on_given(
+    stiffness: csr_matrix, mass: np.ndarray, sample: WorkingSample
+) -> tuple[csr_matrix, csr_matrix]:
+    """The operator of a working sample at all given points: ``R^T L R``, R the means over cells,
+    and ties within cells.
 
-    A point that is not the mean of its cell is pulled to it at the highest rate of the spectrum; so are points without
-    mass, a thousandth as strongly.
+    A point that is not the mean of its cell is pulled to it at the highest rate of the spectrum; so
+    are points without mass, a thousandth as strongly.
     """
     rows, shares = sample.rows.cpu().numpy(), sample.shares.double().cpu().numpy()
     own, means = _cells(sample)
@@ -167,13 +192,17 @@ def _cells(sample: WorkingSample) -> tuple[csr_matrix, csr_matrix]:
     """The cell of every given point ``(n, m)``, and means over cells ``(m, n)``, scipy CSR."""
     rows, shares = sample.rows.cpu().numpy(), sample.shares.double().cpu().numpy()
     place, shape = np.arange(len(rows)), (len(rows), len(sample.points))
-    return csr_matrix((np.ones(len(rows)), (place, rows)), shape), csr_matrix((shares, (rows, place)), shape[::-1])
+    return csr_matrix((np.ones(len(rows)), (place, rows)), shape), csr_matrix(
+        (shares, (rows, place)), shape[::-1]
+    )
 
 
 def matrices(cloud: Placed, smoother: Smoother) -> tuple[csr_matrix, csr_matrix]:
     """``L`` and ``M`` of all given points, float64 scipy CSR."""
     if not smoother.symmetric:
-        raise InputError("a Laplacian needs a symmetric smoother, got kind 'row': use 'adaptive' or 'symmetric'")
+        raise InputError(
+            "a Laplacian needs a symmetric smoother, got kind 'row': use 'adaptive' or 'symmetric'"
+        )
     scale, dimension = cloud.frame.scale, max(1, round(smoother.dimension))
     size = float(covered(smoother))
     mass = (smoother.mass.double() * size).cpu().numpy()  # (n,) in the frame
@@ -181,28 +210,47 @@ def matrices(cloud: Placed, smoother: Smoother) -> tuple[csr_matrix, csr_matrix]
     weight = weight * size
     degree: np.ndarray = np.bincount(rows, weight, minlength=smoother.n)
     if smoother.lowest is not None:
-        degree = mass * (smoother.known_leaving.double().cpu().numpy() / float(smoother.step_time) + smoother.lowest)
+        degree = mass * (
+            smoother.known_leaving.double().cpu().numpy() / float(smoother.step_time)
+            + smoother.lowest
+        )
     rate = 2 * float((degree / mass).max())  # Gershgorin's bound of the spectrum
     weights = csr_matrix((weight, (rows, columns)), shape=(smoother.n, smoother.n))
     stiffness = diags_array(degree) - (weights + weights.T) / 2
     if cloud.rows is not None:
         stiffness, mass = _spread(stiffness, mass, cloud.rows.cpu().numpy(), rate)
-    to_given, size_given = float(np.float64(scale) ** (dimension - 2)), float(np.float64(scale) ** dimension)
+    to_given, size_given = (
+        float(np.float64(scale) ** (dimension - 2)),
+        float(np.float64(scale) ** dimension),
+    )
     if not 1e-290 < min(to_given, size_given) <= max(to_given, size_given) < 1e290:
-        raise InputError(f"areas or volumes of a cloud of size {scale:.1g} are beyond all numbers: change the unit")
+        raise InputError(
+            f"areas or volumes of a cloud of size {scale:.1g} are beyond all numbers: change "
+            "the unit"
+        )
     return csr_matrix(stiffness) * to_given, csr_matrix(diags_array(mass * size_given))
 
 
 def traced_matrices(cloud: Placed, smoother: Smoother, origin: Origin) -> tuple[Tensor, Tensor]:
-    """``L`` and ``M`` as torch CSR with derivatives with respect to the given points; neighbours are held fixed."""
+    """``L`` and ``M`` as torch CSR with derivatives with respect to the given points; neighbours
+    are held fixed.
+    """
     if cloud.duplicates:
-        raise InputError(f"expected distinct points to differentiate, got {cloud.duplicates} that coincide with others")
+        raise InputError(
+            f"expected distinct points to differentiate, got {cloud.duplicates} that coincide "
+            "with others"
+        )
     stencil, graph = traced_stencil(origin.points, cloud, smoother), smoother.known_graph
     moving = cloud.frame(cloud.collect(origin.points.to(cloud.given)))
-    graph = replace(graph, points=moving, distances=(moving[graph.indices] - moving[:, None]).norm(dim=2))
+    graph = replace(
+        graph, points=moving, distances=(moving[graph.indices] - moving[:, None]).norm(dim=2)
+    )
     size = covered(replace(smoother, graph=graph, mass=stencil.mass)) / stencil.mass.sum()
     scale, dimension = cloud.frame.scale, max(1, round(smoother.dimension))
-    weight, own = stencil.weight * size * scale ** (dimension - 2), stencil.mass * size * scale**dimension
+    weight, own = (
+        stencil.weight * size * scale ** (dimension - 2),
+        stencil.mass * size * scale**dimension,
+    )
     edges = stencil.edges
     degree = edges.at(weight)
     if cloud.kept is not None and cloud.rows is not None:
@@ -222,17 +270,19 @@ def gradient(
     dimension: float | None = None,
     device: str | torch.device | None = None,
 ) -> tuple[Array, tuple[Matrix, ...]]:
-    """Tangent frames ``(n, d, dim)`` and the gradient ``(G_1, ..., G_dim)``, sparse ``(n, n)``, in ``length^-1``.
+    """Tangent frames ``(n, d, dim)`` and the gradient ``(G_1, ..., G_dim)``, sparse ``(n, n)``, in
+    ``length^-1``.
 
-    ``G_a @ f`` is the component of the gradient of ``f`` along ``frames[:, :, a]``; as vectors in space the gradient is
-    ``sum_a frames[:, :, a] * (G_a @ f)[:, None]``. Settings and kinds of arrays as in `laplacian`; of a `Basis` it is
-    that of the graph and the weights that made it.
+    ``G_a @ f`` is the component of the gradient of ``f`` along ``frames[:, :, a]``; as vectors in
+    space the gradient is ``sum_a frames[:, :, a] * (G_a @ f)[:, None]``. Settings and kinds of
+    arrays as in `laplacian`; of a `Basis` it is that of the graph and the weights that made it.
 
     Examples
     --------
     >>> grid = np.stack(np.meshgrid(np.arange(12.0), np.arange(12.0)), -1).reshape(-1, 2)
     >>> frames, parts = gradient(grid)
-    >>> slope = sum(frames[:, :, a] * (g @ (3 * grid[:, 0] + 1))[:, None] for a, g in enumerate(parts))
+    >>> f = 3 * grid[:, 0] + 1
+    >>> slope = sum(frames[:, :, a] * (g @ f)[:, None] for a, g in enumerate(parts))
     >>> print(bool(np.allclose(slope, [3, 0])))
     True
     """
@@ -243,12 +293,17 @@ def gradient(
             raise InputError("a gradient needs points: this basis has none")
     x, origin = check_points(points.points if isinstance(points, Basis) else points, 1, device)
     with limited_threads(x.device, len(x)):
-        made = geometry_of(points) if isinstance(points, Basis) else wanted.build(x, 1)
+        made = geometry_of(points) if isinstance(points, Basis) else prepare(x, wanted, 1)
         frames, parts = gradients(made.cloud, made.smoother)
         if made.sample is not None:
             own, means = _cells(made.sample)
-            frames, parts = frames[made.sample.rows.cpu().numpy()], [own @ part @ means for part in parts]
-    directions = frames if origin.numpy else torch.from_numpy(frames).to(origin.dtype).to(origin.device)
+            frames, parts = (
+                frames[made.sample.rows.cpu().numpy()],
+                [own @ part @ means for part in parts],
+            )
+    directions = (
+        frames if origin.numpy else torch.from_numpy(frames).to(origin.dtype).to(origin.device)
+    )
     return directions, tuple(as_given(part, origin) for part in parts)
 
 
@@ -257,7 +312,10 @@ def gradients(cloud: Placed, smoother: Smoother) -> tuple[np.ndarray, list[csr_m
     graph = smoother.known_graph
     if graph.metric != "euclidean":
         raise InputError("a gradient needs a smoother with a Euclidean graph")
-    graph, dimension = graph.without_loops(), max(1, min(round(smoother.dimension), graph.points.shape[1]))
+    graph, dimension = (
+        graph.without_loops(),
+        max(1, min(round(smoother.dimension), graph.points.shape[1])),
+    )
     if dimension < graph.points.shape[1]:
         few = slice(0, SELECTION.frame)
         offsets = graph.points[graph.indices[:, few]] - graph.points[:, None]
@@ -269,7 +327,9 @@ def gradients(cloud: Placed, smoother: Smoother) -> tuple[np.ndarray, list[csr_m
     along = np.einsum("ed,edc->ec", points[columns] - points[rows], frames[rows])  # l_ij (e, dim)
     moments = np.zeros((graph.n, dimension, dimension))
     np.add.at(moments, rows, weight[:, None, None] * along[:, :, None] * along[:, None, :])
-    solved = np.einsum("ecb,eb->ec", np.linalg.pinv(moments, hermitian=True)[rows], weight[:, None] * along)
+    solved = np.einsum(
+        "ecb,eb->ec", np.linalg.pinv(moments, hermitian=True)[rows], weight[:, None] * along
+    )
     parts = []
     for values in solved.T / cloud.frame.scale:
         part = csr_matrix((values, (rows, columns)), shape=(graph.n, graph.n))
@@ -279,7 +339,9 @@ def gradients(cloud: Placed, smoother: Smoother) -> tuple[np.ndarray, list[csr_m
         return frames, parts
     place = cloud.rows.cpu().numpy()
     copies = np.bincount(place, minlength=graph.n)
-    mean = csr_matrix((1 / copies[place], (place, np.arange(len(place)))), shape=(graph.n, len(place)))
+    mean = csr_matrix(
+        (1 / copies[place], (place, np.arange(len(place)))), shape=(graph.n, len(place))
+    )
     return frames[place], [csr_matrix(part[place] @ mean) for part in parts]
 
 
@@ -289,13 +351,23 @@ def edge_weights(smoother: Smoother) -> tuple[np.ndarray, np.ndarray, np.ndarray
     rows, columns, values = (part.cpu().numpy() for part in smoother.entries())
     off = rows != columns
     rows, columns = rows[off], columns[off]
-    return rows, columns, values[off].astype(np.float64) / float(smoother.step_time) * root[rows] * root[columns]
+    return (
+        rows,
+        columns,
+        values[off].astype(np.float64) / float(smoother.step_time) * root[rows] * root[columns],
+    )
 
 
-def _spread(stiffness: csr_matrix, mass: np.ndarray, place: np.ndarray, rate: float) -> tuple[csr_matrix, np.ndarray]:
-    """The same operator at all given points: ``place (N,)`` is the row of each; copies share mass and are tied."""
+def _spread(
+    stiffness: csr_matrix, mass: np.ndarray, place: np.ndarray, rate: float
+) -> tuple[csr_matrix, np.ndarray]:
+    """The same operator at all given points: ``place (N,)`` is the row of each; copies share mass
+    and are tied.
+    """
     copies = np.bincount(place, minlength=len(mass))
-    share = csr_matrix((1 / copies[place], (np.arange(len(place)), place)), shape=(len(place), len(mass)))  # P C^-1
+    share = csr_matrix(
+        (1 / copies[place], (np.arange(len(place)), place)), shape=(len(place), len(mass))
+    )  # P C^-1
     whole = share @ stiffness @ share.T
     if copies.max() > 1:
         stiff = rate * mass * (copies > 1)
@@ -308,6 +380,11 @@ def as_given(matrix: csr_matrix, origin: Origin) -> Matrix:
     if origin.numpy:
         return matrix
     given = (whole := from_scipy(matrix)).to(origin.device, origin.dtype)
-    if not bool(torch.isfinite(given.values()).all()) or bool(((given.values() == 0) & (whole.values() != 0)).all()):
-        raise InputError(f"this matrix is beyond the range of {origin.dtype}: give points in float64 or another unit")
+    if not bool(torch.isfinite(given.values()).all()) or bool(
+        ((given.values() == 0) & (whole.values() != 0)).all()
+    ):
+        raise InputError(
+            f"this matrix is beyond the range of {origin.dtype}: give points in float64 or "
+            "another unit"
+        )
     return given

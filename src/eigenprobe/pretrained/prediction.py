@@ -1,90 +1,152 @@
-r"""Prediction with a trained network: columns of one cloud or of a batch, and their values at new points.
+"""Clouds that go through the network together, and one pass of it.
 
-    z(x) = raw(x; context) + p(x) (I + W),       v(x) = [1, z(x), p(x), g(x)] T + r(x)
+    clouds (n_i, 3) -> frames -> stacked neighbour graph -> diffusion       what the network sees
+                                                         -> averaging operator A, mass M
 
-`raw` attends to the frozen context only. What comes from diffusion (inputs, diffused seeds `p`, guards `g`) is known at
-the context's points and extended to `x` by its kernel; `T` maps columns to vectors; `r` is what refinement added at
-the context's points, extended likewise. So a row depends on its own point alone, and is the fitted value at a fitted
-point.
+On surfaces of distinct points diffusion is the averaging operator too: one matrix for all clouds of
+a batch, whatever their sizes (`Batch.of_surfaces`).  Any other cloud is a batch of one with the
+operator that `decompose` would use (`Batch.of_one`).  `b` clouds, `n` points of the largest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..cloud import LARGEST, SMALLEST, Frame
+from ..cloud import LARGEST, SMALLEST
 from ..errors import InputError
 from ..graph import Graph, Placed
+from ..graph.arranged import arrange
 from ..graph.graph import cloud_dimensions
-from ..networks.spectral import Inputs, SpectralNetwork, diffusion, inputs, stacked_graph
+from ..networks.spectral import (
+    NEIGHBOURS,
+    Inputs,
+    SpectralNetwork,
+    diffusion,
+    inputs,
+    stacked_graph,
+)
 from ..search.layout import Segments, framed
-from ..smoothers import Smoother
+from ..shortcuts.cuts import without_short_cuts
+from ..smoothers import NEIGHBOURS as OPERATOR_NEIGHBOURS
+from ..smoothers import Smoother, build_smoother
 from ..smoothers.prepared import Prepared
 
+FEWEST = 64  # points below which a cloud says too little for the network's inputs
+WHOLE = 8192  # clouds of up to so many points go through the network whole
 BATCH_POINTS = 131_072  # points that go through the network together
-LOCAL = 30  # neighbours that tell a surface from a solid: of 20 balls of 300 points 20 are solid, with 16 only 3
+# neighbours that tell a surface from a solid: of 20 balls of 300 points 20 are solid, with 16 only
+# 3
+LOCAL = 30
 
 
 @dataclass(frozen=True)
-class Surfaces:
-    """Surfaces of any sizes in their frames, and the smoother that the network looks through."""
+class Batch:
+    """Clouds in their frames, what the network sees of them, and their averaging operator."""
 
-    given: Sequence[Tensor]  # (n_i, 3)
-    points: Tensor  # (b, n, 3): the same in their frames, float32, padded to the largest
-    frames: list[Frame]
-    graph: Graph
-    smoother: Smoother
+    clouds: list[Placed]
+    points: Tensor  # (b, n, 3) in their frames, float32, padded to the largest
+    operator: Smoother  # of stacked surfaces; else of the only cloud
+    stacked: bool
+    components: list[int]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Points of every cloud."""
+        return self.operator.each.sizes if self.stacked else (self.points.shape[1],)
 
     @classmethod
-    def of(cls, clouds: Sequence[Tensor]) -> tuple[Surfaces | None, list[bool]]:
-        """The batch of those clouds `(n_i, 3)` that are surfaces of distinct points, and which these are."""
+    def of_surfaces(cls, clouds: Sequence[Tensor]) -> tuple[Batch | None, list[bool]]:
+        """The batch of those clouds `(n_i, 3)` that are surfaces of distinct points, and which
+        these are.
+        """
         each = Segments(tuple(len(x) for x in clouds), clouds[0].device)
         points, frames, scale = framed(torch.cat(list(clouds)), each)
         graph = stacked_graph(points.float(), each, min(LOCAL, min(each.sizes) - 1))
-        plain = _plain(graph, scale)
-        if not all(plain):
-            chosen = [x for x, ok in zip(clouds, plain, strict=True) if ok]
-            return cls.of(chosen)[0] if chosen else None, plain
-        return cls(clouds, each.padded(graph.points), frames, graph, diffusion(graph)), plain
+        surfaces = _are_surfaces(graph, scale)
+        if not all(surfaces):
+            chosen = [x for x, ok in zip(clouds, surfaces, strict=True) if ok]
+            return cls.of_surfaces(chosen)[0] if chosen else None, surfaces
+        placed = [Placed(x, frame) for x, frame in zip(clouds, frames, strict=True)]
+        components = each.parts(graph.truncate(NEIGHBOURS).components())
+        padded = each.padded(graph.points)
+        return cls(placed, padded, diffusion(graph), True, list(components)), surfaces
 
     @classmethod
-    def operator(cls, x: Tensor) -> Prepared:
-        """The operator of one surface ``(n, 3)`` alone."""
-        found, _ = cls.of([x])
-        if found is None:
-            raise InputError("expected a surface of distinct points")
-        smoother = found.smoother.single()
-        return Prepared(Placed(x, found.frames[0]), smoother.to(dtype=torch.float64))
+    def of_one(cls, x: Tensor, k: int, kind: Any) -> Batch:
+        """One cloud ``(n, 3)`` of any kind, with the operator of `decompose`."""
+        cloud = arrange(x, OPERATOR_NEIGHBOURS[kind], max(k, FEWEST - 1))
+        if float(cloud.graph.distances[:, -1].median()) < 8 * torch.finfo(torch.float32).eps:
+            raise InputError(
+                "most points are nearer to each other than a model can see: "
+                "encode far parts one by one"
+            )
+        dimension = None
+        if kind == "adaptive":
+            cloud, dimension = without_short_cuts(cloud)
+        operator = build_smoother(cloud.graph, kind, dimension=dimension)
+        points = cloud.graph.points.float()[None]
+        return cls([cloud], points, operator, False, [operator.warn_of_parts()])
 
 
-def packed(sizes: Sequence[int]) -> Iterator[slice]:
-    """Runs of clouds of ascending sizes that, padded to the largest, have at most `BATCH_POINTS` points."""
+def surface_operator(x: Tensor) -> Prepared:
+    """The operator of one surface ``(n, 3)`` of a batch, alone."""
+    batch, _ = Batch.of_surfaces([x])
+    if batch is None:
+        raise InputError("expected a surface of distinct points")
+    return Prepared(batch.clouds[0], batch.operator.single().to(dtype=torch.float64))
+
+
+def batches(
+    clouds: Mapping[int, Tensor], k: int, kind: Any, together: bool
+) -> Iterator[tuple[list[int], Batch]]:
+    """All clouds by their numbers; surfaces of up to `WHOLE` points ``together``, the others one by
+    one.
+    """
+    alone = [i for i, x in clouds.items() if not together or len(x) > WHOLE]
+    order = sorted(clouds.keys() - set(alone), key=lambda i: (len(clouds[i]), i))
+    for run in _packed([len(clouds[i]) for i in order]):
+        batch, surfaces = Batch.of_surfaces([clouds[i] for i in order[run]])
+        members = [i for i, ok in zip(order[run], surfaces, strict=True) if ok]
+        alone += sorted(set(order[run]) - set(members))
+        if batch is not None:
+            yield members, batch
+    for i in alone:
+        yield [i], Batch.of_one(clouds[i], k, kind)
+
+
+def _packed(sizes: Sequence[int]) -> Iterator[slice]:
+    """Runs of clouds of ascending sizes that, padded to the largest, have at most `BATCH_POINTS`
+    points.
+    """
     first = 0
     for i, n in enumerate(sizes):
         if first < i and n * (i + 1 - first) > BATCH_POINTS:
             yield slice(first, i)
             first = i
-    yield slice(first, len(sizes))
+    if sizes:
+        yield slice(first, len(sizes))
 
 
-def _plain(graph: Graph, scale: Tensor) -> list[bool]:
+def _are_surfaces(graph: Graph, scale: Tensor) -> list[bool]:
     """Which clouds of a batch are surfaces of distinct points."""
     each = graph.each
     apart = each.padded(graph.distances[:, 0], 1.0).amin(-1) > 0
     usual = (graph.k / each.counts) ** 0.5  # neighbourhoods of a unit square
     seen = each.median(graph.distances[:, -1]) > 0.01 * usual  # by single precision
     sound = apart & seen & (scale > SMALLEST) & (scale < LARGEST)
-    return [ok and dimension == 2 for ok, dimension in zip(sound.tolist(), cloud_dimensions(graph), strict=True)]
+    dimensions = cloud_dimensions(graph)
+    return [ok and d == 2 for ok, d in zip(sound.tolist(), dimensions, strict=True)]
 
 
 @torch.no_grad()
 def predict(network: SpectralNetwork, points: Tensor, smoother: Smoother) -> tuple[Tensor, Inputs]:
-    """Columns `Z (b, n, K - 1)` of clouds `(b, n, 3)` of any sizes, padded to the largest, and what the network saw; in
-    bfloat16 on CUDA."""
+    """Columns `Z (b, n, K - 1)` of clouds `(b, n, 3)` of any sizes, padded to the largest, and what
+    the network saw; in bfloat16 on CUDA."""
     seen = inputs(points, smoother)
     with torch.autocast(points.device.type, torch.bfloat16, enabled=points.is_cuda):
         raw, mixing = network.raw(seen, None if smoother.each.equal else smoother.each.real)

@@ -1,16 +1,19 @@
 """The exact covariance of the probes of a smoother, applied without drawing any.
 
-    steps = t        C = A^2t                     (row: S^t (S^t)^T)              probes f = A^t g
-    resolvent = J    C = sum_{s < 2^J} A^s = prod_{j < J} (I + A^{2^j})           about (I - A)^-1: the class |f|_L <= 1
-    scales = [s..]   C = mean_s A^s / tr A^s      (row: A^s is S^{s/2} (S^{s/2})^T)   every scale has the same energy
-    terms = {s: c}   C = sum_s c_s A^s            any polynomial: the families of `families`
+    steps = t        C = A^2t  (row: S^t (S^t)^T)           the probes f = A^t g
+    resolvent = J    C = sum_{s < 2^J} A^s                  about (I - A)^-1: the class |f|_L <= 1
+    scales = [s..]   C = mean_s A^s / tr A^s                every scale has the same energy
+                         (row: A^s is S^{s/2} (S^{s/2})^T)
+    terms = {s: c}   C = sum_s c_s A^s                      any polynomial: see `families`
 
-The first three are polynomials in A with non-negative coefficients, so on a symmetric smoother they share their leading
-eigenvectors, and the optimum of the expected loss is the same for each: only the weight of the frequencies differs.  A
-large single `t` hides the high ones; `scales` and `resolvent` keep them visible.
+The first three are polynomials in A with non-negative coefficients, so on a symmetric smoother they
+share their leading eigenvectors, and the optimum of the expected loss is the same for each: only
+the weight of the frequencies differs.  A large single `t` hides the high ones; `scales` and
+`resolvent` keep them visible.
 
-`Covariance` is matrix-free: as many sparse products as the highest power.  `Covariance.dense` multiplies the powers out
-by repeated squaring, log2(power) dense products once, after which a training step costs one (n, n) x (n, K) product.
+`Covariance` is matrix-free: as many sparse products as the highest power.  `Covariance.dense`
+multiplies the powers out by repeated squaring, log2(power) dense products once, after which a
+training step costs one (n, n) x (n, K) product.
 """
 
 from __future__ import annotations
@@ -29,17 +32,18 @@ from ..smoothers import Smoother
 
 DENSE_LIMIT = 8192  # points up to which an n x n matrix is worth its memory
 EXACT_LIMIT = 2048  # points up to which the trace is summed column by column
-MANY_TERMS = 8  # all eigenvectors cost 9 dense products of single precision, 4 of double (2000 points, one thread)
+# all eigenvectors cost 9 dense products of single precision, 4 of double (2000 points, one thread)
+MANY_TERMS = 8
 HIGH_POWER = 512  # above which a polynomial is applied by its Chebyshev series
-HIDDEN = 1e-12  # relative coefficients below which a power of ten thousand knows its own value no better
 DEFAULT_SCALES = (4, 16, 64)
 
 
 class Covariance:
-    """Matrix-free covariance of a smoother's probes; exactly one of ``steps``, ``resolvent``, ``scales``, ``terms``.
+    """Matrix-free covariance of a smoother's probes; exactly one of ``steps``, ``resolvent``,
+    ``scales``, ``terms``.
 
-    ``variance`` is that of one entry of the seed signal (1/3 for uniform on [-1, 1]); it does not matter where every
-    scale is divided by its trace.  ``apply`` takes ``(n, K)``.
+    ``variance`` is that of one entry of the seed signal (1/3 for uniform on [-1, 1]); it does not
+    matter where every scale is divided by its trace.  ``apply`` takes ``(n, K)``.
     """
 
     def __init__(
@@ -56,13 +60,17 @@ class Covariance:
         kinds = {"steps": steps, "resolvent": resolvent, "scales": scales, "terms": terms}
         given = [name for name, value in kinds.items() if value is not None]
         if len(given) > 1:
-            raise InputError(f"expected one of steps, resolvent, scales and terms, got {' and '.join(given)}")
+            raise InputError(
+                f"expected one of steps, resolvent, scales and terms, got {' and '.join(given)}"
+            )
         self.smoother, self.variance = smoother, variance
         known = terms or _coefficients(steps, resolvent, scales, smoother.symmetric)
         self.terms = dict(sorted(known.items()))  # power -> weight
         self.balanced = given in ([], ["scales"])  # every power is divided by its trace
         if not smoother.symmetric and any(power % 2 for power in self.terms):
-            raise InputError(f"a row smoother has covariances of even power only, got {sorted(self.terms)}")
+            raise InputError(
+                f"a row smoother has covariances of even power only, got {sorted(self.terms)}"
+            )
         self._generator = generator
 
     @cached_property
@@ -110,16 +118,27 @@ class Covariance:
         return out
 
     def trace(
-        self, generator: torch.Generator | None = None, *, deflate: Tensor | None = None, count: int = 64
+        self,
+        generator: torch.Generator | None = None,
+        *,
+        deflate: Tensor | None = None,
+        count: int = 64,
     ) -> Tensor:
         """``tr C ()``, float64: exact up to 2048 points, else Hutchinson's with ``count`` signs.
 
-        ``deflate (n, K)`` takes the part in an orthonormal basis out exactly (Hutch++): what is left is small.
+        ``deflate (n, K)`` takes the part in an orthonormal basis out exactly (Hutch++): what is
+        left is small.
         """
         return self.variance * self._trace(self.coefficients, generator, deflate, count)
 
     @torch.no_grad()
-    def _trace(self, terms: dict[int, float], generator: Any, deflate: Tensor | None = None, count: int = 64) -> Tensor:
+    def _trace(
+        self,
+        terms: dict[int, float],
+        generator: Any,
+        deflate: Tensor | None = None,
+        count: int = 64,
+    ) -> Tensor:
         n, device, dtype = self.smoother.n, self.smoother.device, self.smoother.dtype
 
         def inner(x: Tensor) -> Tensor:
@@ -130,7 +149,11 @@ class Covariance:
         if n <= EXACT_LIMIT:
             blocks = torch.eye(n, device=device, dtype=dtype).split(512, 1)
             return torch.stack([inner(block.contiguous()) for block in blocks]).sum()
-        draw = torch.rand((n, count), generator=generator, device=device if generator is None else generator.device)
+        draw = torch.rand(
+            (n, count),
+            generator=generator,
+            device=device if generator is None else generator.device,
+        )
         signs = torch.where(draw < 0.5, -1.0, 1.0).to(device=device, dtype=dtype)
         if deflate is None:
             return inner(signs) / count
@@ -156,7 +179,9 @@ class Covariance:
                 current = current @ torch.linalg.matrix_power(matrix, exponent - at)
             at = exponent
             term = current if smoother.symmetric else current @ current.mT
-            total += term * (weight / term.diagonal().double().sum().to(term.dtype) if self.balanced else weight)
+            total += term * (
+                weight / term.diagonal().double().sum().to(term.dtype) if self.balanced else weight
+            )
         return DenseCovariance(0.5 * (total + total.mT) * self.variance)
 
 
@@ -172,7 +197,9 @@ class DenseCovariance:
 
     __call__ = apply
 
-    def trace(self, generator: torch.Generator | None = None, *, deflate: Tensor | None = None) -> Tensor:
+    def trace(
+        self, generator: torch.Generator | None = None, *, deflate: Tensor | None = None
+    ) -> Tensor:
         """``tr C (...)``, exact without either of what an estimate takes."""
         return self._trace
 
@@ -191,10 +218,12 @@ def visible_scales(
     count: int = 16,
     most: int = 1 << 14,
 ) -> tuple[int, ...]:
-    """Powers of A at which ``k`` vectors matter: multiples ``spread`` of the ``s`` with ``tr A^s`` about ``k``.
+    """Powers of A at which ``k`` vectors matter: multiples ``spread`` of the ``s`` with ``tr A^s``
+    about ``k``.
 
-    The trace of ``A^s`` is the number of modes that ``s`` steps have not yet damped, whatever the time of one step.  It
-    is estimated as ``|A^{s/2} x|^2`` over random signs, doubling ``s``, so that powers are powers of two.
+    The trace of ``A^s`` is the number of modes that ``s`` steps have not yet damped, whatever the
+    time of one step.  It is estimated as ``|A^{s/2} x|^2`` over random signs, doubling ``s``, so
+    that powers are powers of two.
     """
     device = smoother.device if generator is None else generator.device
     draw = torch.rand((smoother.n, count), generator=generator, device=device)
@@ -223,7 +252,9 @@ def _coefficients(
         return {2 * steps: 1.0}
     if resolvent is not None:
         if not 1 <= resolvent <= 16:
-            raise InputError(f"expected between 1 and 16 doublings for the resolvent, got {resolvent}")
+            raise InputError(
+                f"expected between 1 and 16 doublings for the resolvent, got {resolvent}"
+            )
         return dict.fromkeys(range(0, 2**resolvent, 1 if symmetric else 2), 1.0)
     powers = [int(s) for s in (DEFAULT_SCALES if scales is None else scales)]
     if not powers or min(powers) < 0 or len(set(powers)) != len(powers):
@@ -232,8 +263,8 @@ def _coefficients(
 
 
 def polynomial(smoother: Smoother, x: Tensor, terms: Mapping[int, float]) -> Tensor:
-    """``sum_s terms[s] A^s x``: of high powers as Chebyshev polynomials, about ``sqrt(40 s)`` products instead of s;
-    otherwise by Horner's rule, which keeps no block of vectors but ``x``."""
+    """``sum_s terms[s] A^s x``: of high powers as Chebyshev polynomials, about ``sqrt(40 s)``
+    products instead of s; otherwise by Horner's rule, which keeps no block of vectors but ``x``."""
     if max(terms) > HIGH_POWER and smoother.symmetric:
         series = _chebyshev(tuple(terms.items()))
         before, now = torch.zeros_like(x), float(series[-1]) * x
@@ -249,14 +280,18 @@ def polynomial(smoother: Smoother, x: Tensor, terms: Mapping[int, float]) -> Ten
 
 @lru_cache(maxsize=64)
 def _chebyshev(terms: tuple[tuple[int, float], ...]) -> np.ndarray:
-    """Coefficients of ``sum_s c_s x^s`` in Chebyshev polynomials on [-1, 1], without those that rounding hides."""
+    """Coefficients of ``sum_s c_s x^s`` in Chebyshev polynomials on [-1, 1], without those that
+    rounding hides.
+    """
     size = 256
     while True:
         nodes = np.cos(np.pi * (np.arange(size) + 0.5) / size)
         values = _values(torch.from_numpy(nodes), dict(terms)).numpy()
         found = dct(values, type=2) / size
         found[0] /= 2
-        kept = np.flatnonzero(np.abs(found) > HIDDEN * np.abs(found).max())
+        # A power of ten thousand knows its own value no better than to so many roundings.
+        hidden = 1e4 * np.finfo(float).eps
+        kept = np.flatnonzero(np.abs(found) > hidden * np.abs(found).max())
         if kept[-1] < 3 * size // 4 or size > max(power for power, _ in terms):
             return found[: max(2, int(kept[-1]) + 1)]
         size *= 2

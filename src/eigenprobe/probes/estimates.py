@@ -1,15 +1,19 @@
-"""The basis that best reconstructs given functions, and eigenvalues of the implicit operator by three estimators.
+"""The basis that best reconstructs given functions, and eigenvalues of the implicit operator by
+three estimators.
 
-    given      M^1/2 F = U S W^T,   Q = U_k       the PCA of F (n, m) in the norm of the mass: no k vectors leave less
-               of sum_i |f_i - P f_i|_M^2 = sum_{j > k} s_j^2
-    worst      lambda_{k+1} = c / max_i e_k^(i)   the paper's min-max theorem; e_k: errors on the first k vectors
-    mean       lambda_{k+1} = c / mean_i e_k^(i)  its PCA counterpart
-    rayleigh   lambda_k = (1 - mu_k) / tau        mu_k = q_k^T A q_k, tau the calibrated time of one step
+    given      M^1/2 F = U S W^T,   Q = U_k           the PCA of F (n, m) in the norm of the mass:
+                   no k vectors leave less of sum_i |f_i - P f_i|_M^2 = sum_{j > k} s_j^2
+    worst      lambda_{k+1} = c / max_i e_k^(i)       the paper's min-max theorem
+    mean       lambda_{k+1} = c / mean_i e_k^(i)      its PCA counterpart
+    rayleigh   lambda_k = (1 - mu_k) / tau            mu_k = q_k^T A q_k, tau the time of one step
 
-Errors have shape ``(..., K, m)`` (or ``(..., K)`` where the mean over probes is already exact), row ``k-1`` for the
-prefix of ``k`` vectors.  Without given functions they are those of a family's probes, f = A^t g by default, with t such
-that A^2t keeps about K modes: the mean from their exact covariance, the worst from a draw.  They know eigenvalues up to
-one positive factor c, which makes the sum that of the Rayleigh quotients, in the units of the input; the first is 0.
+with e_k the errors on the first k vectors.
+
+Errors have shape ``(..., K, m)`` (or ``(..., K)`` where the mean over probes is already exact), row
+``k-1`` for the prefix of ``k`` vectors.  Without given functions they are those of a family's
+probes, f = A^t g by default, with t such that A^2t keeps about K modes: the mean from their exact
+covariance, the worst from a draw.  They know eigenvalues up to one positive factor c, which makes
+the sum that of the Rayleigh quotients, in the units of the input; the first is 0.
 """
 
 from dataclasses import replace
@@ -18,7 +22,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..eigen import Rotation
+from ..eigen import RitzPairs
 from ..errors import InputError
 from ..host.files import Facts
 from ..smoothers import Smoother
@@ -27,7 +31,9 @@ from .objective import expected_errors, prefix_errors
 
 
 def worst(errors: Tensor) -> Tensor:
-    """``1 / max_i e_k^(i)`` from errors ``(..., K, m)``: ``(..., K)`` ascending, the first one 0."""
+    """``1 / max_i e_k^(i)`` from errors ``(..., K, m)``: ``(..., K)`` ascending, the first one
+    0.
+    """
     return _inverse(errors.amax(-1))
 
 
@@ -40,18 +46,22 @@ def mean(errors: Tensor, *, expected: bool = False) -> Tensor:
 
 
 def _inverse(alpha: Tensor) -> Tensor:
-    # e_K belongs to lambda_{K+1}, which is not asked for.  Errors never grow with k; rounding may say otherwise.
+    # e_K belongs to lambda_{K+1}, which is not asked for.  Errors never grow with k; rounding may
+    # say otherwise.
     alpha = alpha.cummin(-1).values[..., :-1]
     if not bool((alpha > 0).all()):
-        raise InputError("expected positive reconstruction errors, got zero: are there more probes than basis vectors?")
+        raise InputError(
+            "expected positive reconstruction errors, got zero: are there more probes than vectors?"
+        )
     return torch.cat([alpha.new_zeros((*alpha.shape[:-1], 1)), 1 / alpha], -1)
 
 
 def rayleigh(mu: Tensor, step_time: float, *, form: Literal["linear", "log"] = "linear") -> Tensor:
-    """Eigenvalues from Rayleigh quotients ``mu (..., K)`` of one smoothing step of time ``step_time``.
+    """Eigenvalues from Rayleigh quotients ``mu (..., K)`` of one smoothing step of time
+    ``step_time``.
 
-    ``form="linear"`` is ``(1 - mu) / tau``, exact for a smoother ``I - tau L``; ``"log"`` is ``-log(mu) / tau``, exact
-    for the heat semigroup ``exp(-tau L)``.
+    ``form="linear"`` is ``(1 - mu) / tau``, exact for a smoother ``I - tau L``; ``"log"`` is
+    ``-log(mu) / tau``, exact for the heat semigroup ``exp(-tau L)``.
 
     >>> rayleigh(torch.tensor([1.0, 0.9]), 0.1)
     tensor([0.0000, 1.0000])
@@ -62,7 +72,9 @@ def rayleigh(mu: Tensor, step_time: float, *, form: Literal["linear", "log"] = "
         return (1 - mu) / step_time
     if form == "log":
         if not bool((mu > 0).all()):
-            raise InputError(f"the log form needs positive Rayleigh quotients, got one of {float(mu.min()):.3g}")
+            raise InputError(
+                f"the log form needs positive Rayleigh quotients, got one of {float(mu.min()):.3g}"
+            )
         return -mu.log() / step_time
     raise InputError(f"form must be 'linear' or 'log', got {form!r}")
 
@@ -71,37 +83,45 @@ Eigenvalues = Literal["rayleigh", "worst", "mean"]
 DRAWN = 500  # probes of a draw: the paper's number
 
 
-def best_basis(functions: Tensor, smoother: Smoother, k: int) -> tuple[Rotation, Facts]:
-    """The ``k`` vectors that reconstruct ``functions (n, m)`` best, by descending energy, and what they explain."""
+def best_basis(functions: Tensor, smoother: Smoother, k: int) -> tuple[RitzPairs, Facts]:
+    """The ``k`` vectors that reconstruct ``functions (n, m)`` best, by descending energy, and what
+    they explain.
+    """
     root = mass_of(smoother).sqrt()[:, None]
     left, sizes, _ = torch.linalg.svd(root * functions, full_matrices=False)
     floor = max(functions.shape) * torch.finfo(left.dtype).eps * float(sizes[:1].sum())
     rank = int((sizes > floor).sum())
     if rank < k:
-        raise InputError(f"k={k} vectors need at least {k} independent probes, got {rank} (of {functions.shape[1]})")
+        raise InputError(
+            f"expected at least {k} independent probes, got {rank} (of {functions.shape[1]})"
+        )
     explained = (sizes[:k].square() / sizes.square().sum()).tolist()
     return ordered(left[:, :k], smoother), {"probes": functions.shape[1], "explained": explained}
 
 
 def with_eigenvalues(
-    rotation: Rotation,
+    rotation: RitzPairs,
     smoother: Smoother,
     kind: Eigenvalues,
     *,
     functions: Tensor | str = "heat",
     generator: torch.Generator | None = None,
-) -> Rotation:
-    """The same vectors with eigenvalues by another estimator, from errors of ``functions (n, m)`` or of a family."""
+) -> RitzPairs:
+    """The same vectors with eigenvalues by another estimator, from errors of ``functions (n, m)``
+    or of a family.
+    """
     if kind == "rayleigh" or rotation.q.shape[-1] < 2:  # the first one is 0 by either
         return rotation
     if smoother.lowest is not None:
-        raise InputError(f"eigenvalues={kind!r} sets the first one to 0: not with a potential or a boundary")
+        raise InputError(
+            f"eigenvalues={kind!r} sets the first one to 0: not with a potential or a boundary"
+        )
     found = _estimate(rotation, smoother, kind, functions, generator)
     return replace(rotation, eigenvalues=found * (rotation.eigenvalues.sum() / found.sum()))
 
 
 def _estimate(
-    rotation: Rotation,
+    rotation: RitzPairs,
     smoother: Smoother,
     kind: Eigenvalues,
     functions: Tensor | str,
@@ -113,7 +133,13 @@ def _estimate(
         return worst(errors) if kind == "worst" else mean(errors)
     steps = visible_steps(smoother, q.shape[1], generator)
     if kind == "worst":
-        return worst(prefix_errors(q, family(functions).draw(smoother, DRAWN, steps, generator=generator).double()))
+        return worst(
+            prefix_errors(
+                q, family(functions).draw(smoother, DRAWN, steps, generator=generator).double()
+            )
+        )
     covariance = family(functions).covariance(smoother, steps)
     trace = covariance.trace(generator, deflate=q)
-    return mean(expected_errors(q, lambda x: covariance(x.to(smoother.dtype)), trace), expected=True)
+    return mean(
+        expected_errors(q, lambda x: covariance(x.to(smoother.dtype)), trace), expected=True
+    )

@@ -1,17 +1,19 @@
 """Families of probes: what is done to the noise, what noise it is, and which basis that makes best.
 
-    f = p(A) g,   E[g g^T] = G,   C = p(A) G p(A)^T,   best basis: leading eigenvectors of C        A (n, n), f (n, m)
+    f = p(A) g,   E[g g^T] = G,   C = p(A) G p(A)^T        A (n, n), f (n, m)
+    best basis: leading eigenvectors of C
 
-    family      p(A)                               response to an eigenvector of A with eigenvalue mu
-    heat        A^t                                mu^2t: the paper's
-    resolvent   A^T, T geometric of mean t         1 / (1 + t (1 - mu^2)): slow decay, high frequencies stay visible
-    polynomial  (I + A + ... + A^t) / (t + 1)      between the two
-    wavelet     A^t - A^2t                         zero at the constant: a band of middle frequencies
-    hadamard    A^t                                heat; columns of a Hadamard matrix instead of noise
-    features    A^t                                G Gaussian: random cosines of the points, smooth in space already
+    family      p(A)                             response to an eigenvector with eigenvalue mu
+    heat        A^t                              mu^2t: the paper's
+    resolvent   A^T, T geometric of mean t       1 / (1 + t (1 - mu^2)): high ones stay visible
+    polynomial  (I + A + ... + A^t) / (t + 1)    between the two
+    wavelet     A^t - A^2t                       zero at the constant: a band in the middle
+    hadamard    A^t                              heat; columns of a Hadamard matrix for noise
+    features    A^t                              G: random cosines of the points, smooth already
 
-Where p is a polynomial and G = I the covariance is a polynomial in A, exact, and applied by sparse products. `register`
-adds a family by its polynomial; a function of the user's own draws probes that have no closed form but their PCA.
+Where p is a polynomial and G = I the covariance is a polynomial in A, exact, and applied by sparse
+products. `register` adds a family by its polynomial; a function of the user's own draws probes that
+have no closed form but their PCA.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +26,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
 from ..cloud import Frame
-from ..eigen import Rotation, canonical_signs
+from ..eigen import RitzPairs, canonical_signs
 from ..errors import InputError
 from ..host.files import Facts
 from ..smoothers import Smoother
@@ -32,14 +34,17 @@ from .covariance import Covariance, DenseCovariance, polynomial, visible_scales
 from .probes import Distribution, seed_signal
 
 Seeds = Literal["noise", "hadamard", "features"]
-DENSE = 1200  # points up to which all eigenvectors cost less than the leading ones of a matrix-free covariance
+# points up to which all eigenvectors cost less than the leading ones of a matrix-free covariance
+DENSE = 1200
 WIDTH = 0.25  # of random-feature seeds: their length scale in the unit sphere
 TAIL = 8  # the geometric law of steps is cut at so many times its mean
 
 
 @dataclass(frozen=True)
 class Family:
-    """``terms(t)``: power -> coefficient of p; with ``random_steps``: number of steps -> its chance."""
+    """``terms(t)``: power -> coefficient of p; with ``random_steps``: number of steps -> its
+    chance.
+    """
 
     name: str
     terms: Callable[[int], Mapping[int, float]]
@@ -61,15 +66,23 @@ class Family:
         if self.random_steps:
             chances = torch.tensor(list(law.values()), dtype=torch.float64)
             place = torch.Generator() if generator is None else generator
-            chosen = torch.multinomial(chances.to(place.device), count, replacement=True, generator=place).cpu()
+            chosen = torch.multinomial(
+                chances.to(place.device), count, replacement=True, generator=place
+            ).cpu()
             lengths = torch.tensor(list(law))[chosen]
             for step in range(int(lengths.max())):
-                signal = torch.where((lengths > step).to(signal.device), smoother.apply(signal), signal)
+                signal = torch.where(
+                    (lengths > step).to(signal.device), smoother.apply(signal), signal
+                )
             return signal
         return polynomial(smoother, signal, law)
 
     def _seed(
-        self, smoother: Smoother, count: int, distribution: Distribution, generator: torch.Generator | None
+        self,
+        smoother: Smoother,
+        count: int,
+        distribution: Distribution,
+        generator: torch.Generator | None,
     ) -> Tensor:
         like = torch.empty(0, device=smoother.device, dtype=smoother.dtype)
         n = smoother.n
@@ -77,14 +90,22 @@ class Family:
             device = torch.device("cpu") if generator is None else generator.device
             size = 1 << max(n - 1, count - 1).bit_length()
             rows = torch.randperm(size, generator=generator, device=device)[:n].to(like.device)
-            both = rows[:, None] & torch.arange(count, device=like.device)  # H_ij = (-1)^(common bits of i and j)
+            both = rows[:, None] & torch.arange(
+                count, device=like.device
+            )  # H_ij = (-1)^(common bits of i and j)
             for shift in (32, 16, 8, 4, 2, 1):
                 both = both ^ (both >> shift)
             return (1 - 2 * (both & 1)).to(like)
         if self.seeds == "features":
             points, width = _unit(smoother), WIDTH
-            waves = torch.randn(points.shape[1], count, generator=generator, device=like.device, dtype=like.dtype)
-            phase = 2 * torch.pi * torch.rand(count, generator=generator, device=like.device, dtype=like.dtype)
+            waves = torch.randn(
+                points.shape[1], count, generator=generator, device=like.device, dtype=like.dtype
+            )
+            phase = (
+                2
+                * torch.pi
+                * torch.rand(count, generator=generator, device=like.device, dtype=like.dtype)
+            )
             return 2**0.5 * torch.cos(points.to(like) @ (waves / width) + phase)
         signal = seed_signal(n, count, distribution, like, generator)
         return signal * (3**0.5 if distribution == "uniform" else 1.0)
@@ -99,7 +120,9 @@ class Family:
             matrix = polynomial(smoother, filtered.T.contiguous(), terms)
             return DenseCovariance(0.5 * (matrix + matrix.T))
         if not smoother.symmetric and self.name not in ("heat", "hadamard"):
-            raise InputError(f"probes {self.name!r} need a symmetric smoother, got {smoother.kind!r}")
+            raise InputError(
+                f"probes {self.name!r} need a symmetric smoother, got {smoother.kind!r}"
+            )
         if self.random_steps:
             return Covariance(smoother, terms={2 * t: p for t, p in terms.items()})
         powers: dict[int, float] = {}
@@ -136,7 +159,9 @@ FAMILIES = {
 
 
 def register(name: str, terms: Callable[[int], Mapping[int, float]], **options: Any) -> Family:
-    """Enter a family: ``register("double", lambda t: {t: 1.0, 3 * t: 1.0})`` smooths by A^t + A^3t."""
+    """Enter a family: ``register("double", lambda t: {t: 1.0, 3 * t: 1.0})`` smooths by A^t +
+    A^3t.
+    """
     FAMILIES[name] = Family(name, terms, **options)
     return FAMILIES[name]
 
@@ -144,7 +169,9 @@ def register(name: str, terms: Callable[[int], Mapping[int, float]], **options: 
 def family(name: str) -> Family:
     """A family by name."""
     if name not in FAMILIES:
-        raise InputError(f"probes must be an array, a function or one of {', '.join(FAMILIES)}, got {name!r}")
+        raise InputError(
+            f"probes must be an array, a function or one of {', '.join(FAMILIES)}, got {name!r}"
+        )
     return FAMILIES[name]
 
 
@@ -155,9 +182,16 @@ def visible_steps(smoother: Smoother, k: int, generator: torch.Generator | None 
 
 @torch.no_grad()
 def best_of_family(
-    name: str, smoother: Smoother, k: int, *, steps: int | None = None, generator: torch.Generator | None = None
-) -> tuple[Rotation, Facts]:
-    """The ``k`` leading eigenvectors of the covariance of a family, by descending energy, and what they explain."""
+    name: str,
+    smoother: Smoother,
+    k: int,
+    *,
+    steps: int | None = None,
+    generator: torch.Generator | None = None,
+) -> tuple[RitzPairs, Facts]:
+    """The ``k`` leading eigenvectors of the covariance of a family, by descending energy, and what
+    they explain.
+    """
     steps = visible_steps(smoother, k, generator) if steps is None else steps
     covariance = family(name).covariance(smoother, steps)
     energies, q = leading(covariance, smoother.n, k, smoother)
@@ -168,21 +202,29 @@ def best_of_family(
 def mass_of(smoother: Smoother) -> Tensor:
     """The mass ``(n,)``, float64; an error where there is none."""
     if not smoother.symmetric:
-        raise InputError("probes need a smoother with a mass, got kind 'row': use 'adaptive' or 'symmetric'")
+        raise InputError(
+            "probes need a smoother with a mass, got kind 'row': use 'adaptive' or 'symmetric'"
+        )
     return smoother.mass.double()
 
 
-def ordered(q: Tensor, smoother: Smoother) -> Rotation:
-    """A basis ``(n, k)`` as it is, signed; eigenvalues are its Rayleigh quotients, which need not ascend."""
+def ordered(q: Tensor, smoother: Smoother) -> RitzPairs:
+    """A basis ``(n, k)`` as it is, signed; eigenvalues are its Rayleigh quotients, which need not
+    ascend.
+    """
     mass = mass_of(smoother)
     q = q * canonical_signs(q / mass.sqrt()[:, None], mass)
     gaps = (q * (q - smoother.apply(q.to(smoother.dtype)))).sum(0).clamp_min(0)
     turn = torch.eye(q.shape[1], dtype=q.dtype, device=q.device)
-    return Rotation(q, turn, mass, gaps, gaps / float(smoother.step_time))
+    return RitzPairs(q, turn, mass, gaps, gaps / float(smoother.step_time))
 
 
-def leading(covariance: Covariance | DenseCovariance, n: int, k: int, like: Smoother) -> tuple[Tensor, Tensor]:
-    """The ``k`` largest eigenvalues ``(k,)``, descending, and their eigenvectors ``(n, k)``, float64."""
+def leading(
+    covariance: Covariance | DenseCovariance, n: int, k: int, like: Smoother
+) -> tuple[Tensor, Tensor]:
+    """The ``k`` largest eigenvalues ``(k,)``, descending, and their eigenvectors ``(n, k)``,
+    float64.
+    """
     if isinstance(covariance, DenseCovariance) or n <= DENSE:
         dense = covariance if isinstance(covariance, DenseCovariance) else covariance.dense()
         values, vectors = torch.linalg.eigh(dense.matrix.double())

@@ -2,18 +2,20 @@
 
     e_k(f) = |f - P_k f|^2,   P_k f = Q_k c,   Q_k^T M Q_k c = Q_k^T M f        (k = 1..K)
 
-All K prefixes come from one Cholesky factor, because the Gram matrix of a prefix is a leading block of the whole:
-with G = Q^T M Q = L L^T, W = Q L^-T (nested, M-orthonormal), a = W^T M F, b = W^T F and H = W^T W,
+All K prefixes come from one Cholesky factor, because the Gram matrix of a prefix is a leading block
+of the whole: with G = Q^T M Q = L L^T, W = Q L^-T (nested, M-orthonormal), a = W^T M F, b = W^T F
+and H = W^T W,
 
     e_k = |f|^2 - 2 cumsum(a*b)_k + cumsum(2 a * (tril(H,-1) a) + a^2 * diag(H))_k
 
-and, in expectation over f ~ (0, C),  E[a_i b_i] = (W^T C M W)_ii  and  E[a a^T] = (M W)^T C (M W): one application of C
-to the K columns of M W.  With M = I the errors are  |f|^2 - cumsum(a^2)  and  tr C - cumsum_i w_i^T C w_i.
-In the M-norm, which [P]'s theorems ask for and its training avoids,  |f - P_k f|_M^2 = |f|_M^2 - cumsum(a^2)_k.
+and, in expectation over f ~ (0, C),  E[a_i b_i] = (W^T C M W)_ii  and  E[a a^T] = (M W)^T C (M W):
+one application of C to the K columns of M W.  With M = I the errors are  |f|^2 - cumsum(a^2)  and
+tr C - cumsum_i w_i^T C w_i. In the M-norm, which [P]'s theorems ask for and its training avoids,
+|f - P_k f|_M^2 = |f|_M^2 - cumsum(a^2)_k.
 
-`Q` need not be orthonormal: the errors depend only on the nested spans, so raw network features `(b, n, K)` may be
-passed and the QR step is the Cholesky factor above.  Shapes: Q (..., n, K), F (..., n, m), mass (..., n).
-The K x K algebra is done in float64 whatever the dtype of the features.
+`Q` need not be orthonormal: the errors depend only on the nested spans, so raw network features
+`(b, n, K)` may be passed and the QR step is the Cholesky factor above.  Shapes: Q (..., n, K), F
+(..., n, m), mass (..., n). The K x K algebra is done in float64 whatever the dtype of the features.
 """
 
 from __future__ import annotations
@@ -35,27 +37,37 @@ Projection = Literal["euclidean", "hybrid", "mass"]
 
 
 def nested_basis(features: Tensor, mass: Tensor | None = None) -> Tensor:
-    """``W (..., n, K)`` float64, ``W^T M W = I``, whose prefixes span those of the features; NaN for dependent ones: a
-    check would stop a GPU at every training step."""
+    """``W (..., n, K)`` float64, ``W^T M W = I``, whose prefixes span those of the features; NaN
+    for dependent ones: a check would stop a GPU at every training step."""
     return orthonormalise(features, mass, method="cholesky", check=False, passes=1)[0]
 
 
-def prefix_errors(basis: Tensor, probes: Tensor, mass: Tensor | None = None, *, norm: Norm = "euclidean") -> Tensor:
-    """Squared errors ``(..., K, m)`` of the M-orthogonal projections on every prefix of the columns.
+def prefix_errors(
+    basis: Tensor, probes: Tensor, mass: Tensor | None = None, *, norm: Norm = "euclidean"
+) -> Tensor:
+    """Squared errors ``(..., K, m)`` of the M-orthogonal projections on every prefix of the
+    columns.
 
-    Equivalent to K separate least-squares solves; costs ``O(nKm + K^2 m)`` time and ``O((n + K) m)`` memory.
-    ``mass=None`` is the Euclidean projection; ``norm`` is that of the error, ``"mass"`` the M-norm.
+    Equivalent to K separate least-squares solves; costs ``O(nKm + K^2 m)`` time and ``O((n + K)
+    m)`` memory. ``mass=None`` is the Euclidean projection; ``norm`` is that of the error,
+    ``"mass"`` the M-norm.
     """
     _check(basis, probes, mass)
     nested = nested_basis(basis, mass)
     nested = nested.to(probes.dtype)
-    total = probes.double().square().sum(-2, keepdim=True) if probes.dtype == torch.float64 else _norms(probes)
+    total = (
+        probes.double().square().sum(-2, keepdim=True)
+        if probes.dtype == torch.float64
+        else _norms(probes)
+    )
     b = (nested.mT @ probes).double()  # (..., K, m)
     if mass is None:
         return total - b.square().cumsum(-2)
     a = ((nested * mass.to(probes.dtype).unsqueeze(-1)).mT @ probes).double()
     if norm == "mass":
-        return (mass.unsqueeze(-1) * probes.square()).sum(-2, keepdim=True).double() - a.square().cumsum(-2)
+        return (mass.unsqueeze(-1) * probes.square()).sum(
+            -2, keepdim=True
+        ).double() - a.square().cumsum(-2)
     overlap = nested.double()
     overlap = overlap.mT @ overlap  # (..., K, K)
     diagonal = overlap.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
@@ -70,7 +82,8 @@ def _norms(probes: Tensor) -> Tensor:
 def expected_errors(
     basis: Tensor, covariance: CovarianceApply, trace: Tensor | float, mass: Tensor | None = None
 ) -> Tensor:
-    """Mean of `prefix_errors` over infinitely many probes of covariance ``C``: ``(..., K)``, no Monte-Carlo noise.
+    """Mean of `prefix_errors` over infinitely many probes of covariance ``C``: ``(..., K)``, no
+    Monte-Carlo noise.
 
     ``covariance(x)`` returns ``C x`` for ``x (..., n, K)``; ``trace`` is ``tr C``.
     """
@@ -98,16 +111,21 @@ class Objective:
     kind
         ``"expected"`` (from a covariance) or ``"sampled"`` (from drawn probes, the paper's loss).
     projection
-        ``"euclidean"``; ``"hybrid"``: M-projection with ``M = diag(q_1^2)`` and 2-norm error (the paper's); or
-        ``"mass"``: M-projection and M-norm error, sampled probes only (unstable: the mass may leave the points).
+        ``"euclidean"``; ``"hybrid"``: M-projection with ``M = diag(q_1^2)`` and 2-norm error (the
+        paper's); or ``"mass"``: M-projection and M-norm error, sampled probes only (unstable: the
+        mass may leave the points).
     prefix
-        ``"mean"`` averages ``e_k``; ``"log"`` averages ``log e_k``, which weighs every prefix by its relative error.
+        ``"mean"`` averages ``e_k``; ``"log"`` averages ``log e_k``, which weighs every prefix by
+        its relative error.
     relative
-        Divide by the energy ``tr C`` (or ``mean |f|^2``) of each cloud, so that clouds and scales are comparable.
+        Divide by the energy ``tr C`` (or ``mean |f|^2``) of each cloud, so that clouds and scales
+        are comparable.
     decay
-        Weight of prefix ``k`` is ``k^-decay``, normalised to sum to 1; 0 is the paper's uniform mean.
+        Weight of prefix ``k`` is ``k^-decay``, normalised to sum to 1; 0 is the paper's uniform
+        mean.
     probe
-        ``"mean"`` over the probes, or ``"worst"``: the largest error of each prefix, the min-max form of the theorem.
+        ``"mean"`` over the probes, or ``"worst"``: the largest error of each prefix, the min-max
+        form of the theorem.
     """
 
     kind: Literal["expected", "sampled"] = "expected"
@@ -119,7 +137,9 @@ class Objective:
 
     def __post_init__(self) -> None:
         if self.kind == "expected" and (self.projection == "mass" or self.probe == "worst"):
-            raise InputError("the M-norm and the worst probe need drawn probes: kind 'sampled', got 'expected'")
+            raise InputError(
+                "the M-norm and the worst probe need drawn probes: kind 'sampled', got 'expected'"
+            )
 
     def errors(
         self,
@@ -129,7 +149,9 @@ class Objective:
         trace: Tensor | float | None = None,
         probes: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Mean (or worst) prefix errors ``(..., K)`` and the probes' energy ``(...)``, both float64."""
+        """Mean (or worst) prefix errors ``(..., K)`` and the probes' energy ``(...)``, both
+        float64.
+        """
         mass = None if self.projection == "euclidean" else first_mass(features)
         if self.kind == "sampled":
             if probes is None:
@@ -146,7 +168,10 @@ class Objective:
 
     def reduce(self, errors: Tensor, energy: Tensor) -> Tensor:
         """One loss ``(...)`` a cloud from errors ``(..., K)`` and energy ``(...)``."""
-        weights = torch.arange(1, errors.shape[-1] + 1, dtype=errors.dtype, device=errors.device) ** -self.decay
+        weights = (
+            torch.arange(1, errors.shape[-1] + 1, dtype=errors.dtype, device=errors.device)
+            ** -self.decay
+        )
         weights = weights / weights.sum()
         if self.relative:
             errors = errors / energy.unsqueeze(-1)
@@ -170,8 +195,8 @@ def first_mass(features: Tensor) -> Tensor:
 def _check(basis: Tensor, probes: Tensor, mass: Tensor | None) -> None:
     if basis.ndim < 2 or probes.ndim < 2 or basis.shape[-2] != probes.shape[-2]:
         raise InputError(
-            f"expected a basis (..., n, K) and probes (..., n, m) with one n, got {tuple(basis.shape)} and "
-            f"{tuple(probes.shape)}"
+            "expected a basis (..., n, K) and probes (..., n, m) with one n, "
+            f"got {tuple(basis.shape)} and {tuple(probes.shape)}"
         )
     if mass is not None and mass.shape[-1] != basis.shape[-2]:
         raise InputError(f"expected a mass of length n={basis.shape[-2]}, got {tuple(mass.shape)}")

@@ -2,13 +2,13 @@
 
     f = S_T ... S_1 g,   S = D^-1 W,   w_ij = exp(-d_ij^2 / sigma^2),   g ~ U[-1,1]^n  or  N(0,1)^n
 
-`sigma`, `k` and the number of steps are numbers or ranges ``(low, high)``; a range is drawn for every field (each of
-the m columns has its own smoothing) or for every step (all columns share it).  The number of steps may also be
-geometric, which makes the covariance of the probes a resolvent.  Shapes: points (n, d) or (b, n, d) -> probes (n, m)
-or (b, n, m).
+`sigma`, `k` and the number of steps are numbers or ranges ``(low, high)``; a range is drawn for
+every field (each of the m columns has its own smoothing) or for every step (all columns share it).
+The number of steps may also be geometric, which makes the covariance of the probes a resolvent.
+Shapes: points (n, d) or (b, n, d) -> probes (n, m) or (b, n, m).
 
-These are the paper's probes, on the directed graph.  Probes of a given `Smoother` (`symmetric`, `adaptive`) are those
-of `families`; their exact covariance is in `covariance`.
+These are the paper's probes, on the directed graph.  Probes of a given `Smoother` (`symmetric`,
+`adaptive`) are those of `families`; their exact covariance is in `covariance`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,13 @@ class Probes:
     count
         ``m``, the number of probes in a draw.
     steps, k, sigma
-        A number, or a range ``(low, high)``, ends included.  ``sigma=None``: the median distance to the 10th neighbour.
+        A number, or a range ``(low, high)``, ends included.  ``sigma=None``: the median distance to
+        the 10th neighbour.
     distribution
         Of the seed signal: ``"uniform"`` on [-1, 1] (variance 1/3) or ``"gaussian"`` (variance 1).
     step_distribution
-        ``"uniform"`` over the range of ``steps``; ``"geometric"`` with mean ``steps``, cut at four times the mean.
+        ``"uniform"`` over the range of ``steps``; ``"geometric"`` with mean ``steps``, cut at four
+        times the mean.
     vary
         Ranges of ``k`` and ``sigma`` are drawn per ``"field"`` (the paper) or per ``"step"``.
     """
@@ -68,7 +70,10 @@ class Probes:
             pair = (value, value) if isinstance(value, (int, float)) else tuple(value)
             ok = len(pair) == 2 and low <= pair[0] <= pair[1] and (name != "sigma" or pair[0] > 0)
             if not ok:
-                raise InputError(f"expected {name} as a number or a range (low, high) of at least {low}, got {value!r}")
+                raise InputError(
+                    f"expected {name}, a number or a range (low, high), of at least {low}, "
+                    f"got {value!r}"
+                )
         if self.step_distribution == "geometric" and not isinstance(self.steps, int):
             raise InputError(f"geometric steps need one mean, got the range {self.steps!r}")
 
@@ -88,16 +93,24 @@ class Probes:
         return self.steps if isinstance(self.steps, int) else self.steps[1]
 
     def graph(self, points: Tensor) -> Graph:
-        """The graph on which these probes of a cloud ``(n, d)``, or of stacked clouds ``(b, n, d)``, are smoothed."""
+        """The graph on which these probes of a cloud ``(n, d)``, or of stacked clouds ``(b, n,
+        d)``, are smoothed.
+        """
         sizes = (points.shape[1],) * len(points) if points.ndim == 3 else ()
         flat = points.flatten(0, -2)
-        return build_graph(flat, self.widest, metric=self.metric, self_loops=self.self_loops, clouds=sizes)
+        return build_graph(
+            flat, self.widest, metric=self.metric, self_loops=self.self_loops, clouds=sizes
+        )
 
-    def draw(self, cloud: Any, generator: torch.Generator | None = None, *, compiled: bool = False) -> Any:
-        """``m`` probes ``(n, m)`` on a cloud or its graph; ``(b, n, m)`` for a batch of clouds ``(b, n, d)``.
+    def draw(
+        self, cloud: Any, generator: torch.Generator | None = None, *, compiled: bool = False
+    ) -> Any:
+        """``m`` probes ``(n, m)`` on a cloud or its graph; ``(b, n, m)`` for a batch of clouds
+        ``(b, n, d)``.
 
-        Numpy in (a list, a file, a mesh), numpy out; a tensor, or a graph of tensors, gives a tensor. ``compiled``
-        makes a step one kernel on a GPU, which takes seconds once and pays where many draws of one size follow.
+        Numpy in (a list, a file, a mesh), numpy out; a tensor, or a graph of tensors, gives a
+        tensor. ``compiled`` makes a step one kernel on a GPU, which takes seconds once and pays
+        where many draws of one size follow.
         """
         if isinstance(cloud, Graph):
             given = isinstance(cloud.indices, Tensor)
@@ -108,13 +121,17 @@ class Probes:
             return self.draw(convert(cloud), generator).numpy()
         if cloud.ndim == 3 and self.sigma is None:  # chosen for each cloud
             return torch.stack([self.draw(points, generator) for points in cloud])
-        drawn = self._on_graph(self.graph(cloud), generator, compiled)  # one set of kernels for all clouds
+        drawn = self._on_graph(
+            self.graph(cloud), generator, compiled
+        )  # one set of kernels for all clouds
         return drawn.unflatten(0, cloud.shape[:2]) if cloud.ndim == 3 else drawn
 
     def _on_graph(self, graph: Graph, generator: torch.Generator | None, compiled: bool) -> Tensor:
         """Probes ``(n, m)`` on a graph of tensors, of one cloud or of stacked ones."""
         if graph.k < self.widest:
-            raise InputError(f"expected a graph with at least {self.widest} neighbours, got {graph.k}")
+            raise InputError(
+                f"expected a graph with at least {self.widest} neighbours, got {graph.k}"
+            )
         graph = graph.truncate(self.widest)
         if compiled and self.alike and graph.device.type == "cuda":
             return self.smooth(*self.seeds(graph, generator))
@@ -131,23 +148,36 @@ class Probes:
 
     @property
     def alike(self) -> bool:
-        """Whether all fields take the same steps over the same neighbours: then `smooth` can make them."""
+        """Whether all fields take the same steps over the same neighbours: then `smooth` can make
+        them.
+        """
         fixed = isinstance(self.steps, int) and isinstance(self.k, int) and self.vary == "field"
         return fixed and self.step_distribution == "uniform"
 
-    def seeds(self, graph: Graph, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """All that a draw takes of generator and cloud: signal ``(n, m)``, sigma, neighbours, distances ``(n, k)``."""
+    def seeds(
+        self, graph: Graph, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """All that a draw takes of generator and cloud: signal ``(n, m)``, sigma, neighbours,
+        distances ``(n, k)``.
+        """
         graph = graph.truncate(self.widest)
         signal = seed_signal(graph.n, self.count, self.distribution, graph.distances, generator)
         self._lengths(graph, generator)  # drawn before sigma
         return signal, self._sigma(graph, self.count, generator), graph.indices, graph.distances
 
     def smooth(self, signal: Tensor, sigma: Tensor, indices: Tensor, distances: Tensor) -> Tensor:
-        """The probes ``(n, m)`` of `seeds`: nothing but kernels on tensors, so that a GPU can replay them as a graph.
+        """The probes ``(n, m)`` of `seeds`: nothing but kernels on tensors, so that a GPU can
+        replay them as a graph.
 
-        Bound by reading the signal again for every neighbour: half the bytes, sums in single precision.
+        Bound by reading the signal again for every neighbour: half the bytes, sums in single
+        precision.
         """
-        half, near, exponents, rates = signal.half(), indices.int(), _exponents(distances), _rates(sigma)
+        half, near, exponents, rates = (
+            signal.half(),
+            indices.int(),
+            _exponents(distances),
+            _rates(sigma),
+        )
         for _ in range(self.longest):
             half = _step(half, near, exponents, rates)
         return half.to(signal.dtype)
@@ -176,15 +206,21 @@ class Probes:
         if isinstance(self.sigma, (int, float)):
             return torch.full_like(distances[:1, 0], float(self.sigma))
         low, high = self.sigma
-        drawn = torch.rand(fields, generator=generator, device=distances.device, dtype=distances.dtype)
+        drawn = torch.rand(
+            fields, generator=generator, device=distances.device, dtype=distances.dtype
+        )
         return low + (high - low) * drawn
 
     def _weights(self, graph: Graph, fields: int, generator: torch.Generator | None) -> Tensor:
         """Row-stochastic weights ``(n, k, fields)``, or ``(n, k, 1)`` where no field differs."""
         sigma = self._sigma(graph, fields, generator)
-        weights = torch.exp(_exponents(graph.distances).unsqueeze(-1) / sigma.square())  # (n, k, 1 or fields)
+        weights = torch.exp(
+            _exponents(graph.distances).unsqueeze(-1) / sigma.square()
+        )  # (n, k, 1 or fields)
         if not isinstance(self.k, int):
-            counts = torch.randint(self.k[0], self.k[1] + 1, (fields,), generator=generator, device=graph.device)
+            counts = torch.randint(
+                self.k[0], self.k[1] + 1, (fields,), generator=generator, device=graph.device
+            )
             weights = weights * (torch.arange(graph.k, device=graph.device)[:, None] < counts)
         return weights / weights.sum(1, keepdim=True)
 
@@ -192,8 +228,8 @@ class Probes:
 def _exponents(distances: Tensor) -> Tensor:
     """``d_0^2 - d^2 (n, k)``: weights are exp(this / sigma^2).
 
-    Shifting by the nearest distance leaves the normalised weights unchanged and keeps one of them at 1: a small sigma
-    then never underflows a whole row to 0 / 0.
+    Shifting by the nearest distance leaves the normalised weights unchanged and keeps one of them
+    at 1: a small sigma then never underflows a whole row to 0 / 0.
     """
     return distances[:, :1].square() - distances.square()
 
@@ -205,7 +241,9 @@ def _rates(sigma: Tensor) -> Tensor:
 
 @fused
 def _step(signal: Tensor, indices: Tensor, exponents: Tensor, rates: Tensor) -> Tensor:
-    """One step in one pass over ``signal (n, m)``: weights computed again are faster than ``(n, k, m)`` read again."""
+    """One step in one pass over ``signal (n, m)``: weights computed again are faster than ``(n, k,
+    m)`` read again.
+    """
     total, mass = torch.zeros_like(exponents[:1, :1]), torch.zeros_like(exponents[:1, :1])
     for j in range(indices.shape[1]):
         weights = torch.exp2(exponents[:, j : j + 1] * rates)
@@ -214,7 +252,8 @@ def _step(signal: Tensor, indices: Tensor, exponents: Tensor, rates: Tensor) -> 
 
 
 def _average(signal: Tensor, indices: Tensor, weights: Tensor) -> Tensor:
-    # One neighbour at a time: the (n, k, m) gather of the whole neighbourhood would be k times the probes' memory.
+    # One neighbour at a time: the (n, k, m) gather of the whole neighbourhood would be k times the
+    # probes' memory.
     out = torch.zeros_like(signal)
     for j in range(indices.shape[1]):
         out.addcmul_(weights[:, j].expand_as(signal), signal[indices[:, j]])
@@ -222,7 +261,11 @@ def _average(signal: Tensor, indices: Tensor, weights: Tensor) -> Tensor:
 
 
 def seed_signal(
-    n: int, count: int, distribution: Distribution, like: Tensor, generator: torch.Generator | None = None
+    n: int,
+    count: int,
+    distribution: Distribution,
+    like: Tensor,
+    generator: torch.Generator | None = None,
 ) -> Tensor:
     """White noise ``(n, m)`` of the dtype and device of ``like``."""
     shape = (n, count)

@@ -1,6 +1,7 @@
 """Facts about a triangle mesh, vertices ``(v, 3)`` and faces ``(f, 3)``.
 
-area_f = |(b - a) x (c - a)| / 2         closed: every directed edge (i, j) is matched by exactly one (j, i)
+area_f = |(b - a) x (c - a)| / 2         closed: every directed edge (i, j) is matched by exactly
+                                         one (j, i)
 """
 
 from __future__ import annotations
@@ -16,14 +17,20 @@ from ..errors import InputError
 from ..host.validation import as_array, validated
 
 Array = NDArray[Any]
-Mesh = Any  # a (vertices, faces) pair, or what `points_and_faces` takes: a file, a Shape, trimesh, PyVista, ...
+GRAPH = 30  # neighbours of a graph on a surface
+# a (vertices, faces) pair, or what `points_and_faces` takes: a file, a Shape, trimesh, PyVista, ...
+Mesh = Any
 
 
 def as_mesh(mesh: Mesh) -> tuple[Array, Array]:
-    """Float64 vertices ``(v, 3)`` and int64 faces ``(f, 3)`` of anything mesh-like, a file included, checked."""
+    """Float64 vertices ``(v, 3)`` and int64 faces ``(f, 3)`` of anything mesh-like, a file
+    included, checked.
+    """
     if isinstance(mesh, (tuple, list)) and len(mesh) == 2:
         vertices, faces = mesh
-    elif not isinstance(mesh, (str, os.PathLike)) and not any(hasattr(mesh, name) for name in CARRIERS):
+    elif not isinstance(mesh, (str, os.PathLike)) and not any(
+        hasattr(mesh, name) for name in CARRIERS
+    ):
         raise InputError(f"expected a mesh or a (vertices, faces) pair, got {type(mesh).__name__}")
     else:
         vertices, faces = points_and_faces(mesh)
@@ -33,7 +40,9 @@ def as_mesh(mesh: Mesh) -> tuple[Array, Array]:
 
 
 def check_mesh(vertices: object, faces: object) -> tuple[Array, Array]:
-    """The two arrays of a mesh in float64 and int64; an error names the first thing that is wrong with them."""
+    """The two arrays of a mesh in float64 and int64; an error names the first thing that is wrong
+    with them.
+    """
     vertices = np.ascontiguousarray(to_numpy(vertices))
     if vertices.ndim != 2 or vertices.shape[1] != 3:
         raise InputError(f"vertices must have shape (v, 3), got {vertices.shape}")
@@ -69,24 +78,45 @@ def face_areas(vertices: Array, faces: Array) -> Array:
 
 @validated
 def vertex_areas(vertices: Array, faces: Array) -> Array:
-    """A third of the area of the faces round every vertex, ``(v,)``; sums to the area of the mesh."""
+    """A third of the area of the faces round every vertex, ``(v,)``: in sum that of the mesh."""
     vertices, faces = check_mesh(vertices, faces)
     share = np.repeat(face_areas(vertices, faces) / 3, 3)
     return np.bincount(faces.ravel(), weights=share, minlength=len(vertices))
 
 
+def unseen_share(vertices: Array, faces: Array) -> float:
+    """The share of the area on faces that a graph between the vertices does not see.
+
+    A vertex stands for an area ``a`` (`vertex_areas`); of even points the ``k`` nearest lie within
+    ``sqrt(k a / pi)``. A face with an edge longer than that, at both of its ends, has corners that
+    are not neighbours of each other: the sides of a capsule with vertices on its caps alone.
+    """
+    reach = np.sqrt(GRAPH / np.pi * vertex_areas(vertices, faces))
+    ends = faces, np.roll(faces, -1, axis=1)
+    lengths = np.linalg.norm(vertices[ends[0]] - vertices[ends[1]], axis=2)  # (f, 3)
+    unseen = (lengths > np.maximum(reach[ends[0]], reach[ends[1]])).any(1)
+    areas = face_areas(vertices, faces)
+    return float(areas[unseen].sum() / areas.sum())
+
+
 def signed_volume(vertices: Array, faces: Array) -> float:
     """The volume inside closed faces, negative when they are turned inward."""
     corners = vertices[faces] - vertices.mean(0)
-    return float(np.einsum("ij,ij->i", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])).sum() / 6)
+    return float(
+        np.einsum("ij,ij->i", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])).sum() / 6
+    )
 
 
 @validated
 def is_closed(faces: Array) -> tuple[bool, str]:
-    """Whether the faces bound a solid, and if not, why: boundary edges, or faces turned against their neighbours."""
+    """Whether the faces bound a solid, and if not, why: boundary edges, or faces turned against
+    their neighbours.
+    """
     faces = to_numpy(faces, None)
     if faces.ndim != 2 or faces.shape[1] != 3 or len(faces) == 0 or faces.dtype.kind not in "iu":
-        raise InputError(f"faces must be integers of shape (f, 3), got {faces.dtype} of shape {faces.shape}")
+        raise InputError(
+            f"faces must be integers of shape (f, 3), got {faces.dtype} of shape {faces.shape}"
+        )
     start, end = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
     size = int(faces.max()) + 1
     forward, backward = start * size + end, end * size + start

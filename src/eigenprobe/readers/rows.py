@@ -1,9 +1,11 @@
 """Tables of features row by row (whole files: `tables`), and lazily, block by block.
 
-    open_rows(source) -> Rows: `shape`, `take(rows)` and `blocks(size)`; nothing else is ever in memory
+    open_rows(source) -> Rows: `shape`, `take(rows)` and `blocks(size)`; nothing else is ever in
+    memory
 
-A source is an array (also a memory map), a path or an address (fsspec) of npy, npz, csv, parquet or HDF5, an h5py data
-set, a sparse matrix, or a map-style torch data set whose items are rows or tuples that start with one.
+A source is an array (also a memory map), a path or an address (fsspec) of npy, npz, csv, parquet or
+HDF5, an h5py data set, a sparse matrix, or a map-style torch data set whose items are rows or
+tuples that start with one.
 """
 
 from __future__ import annotations
@@ -24,14 +26,18 @@ from ..host.files import check_size, load_npy, reading
 from .mesh import Array
 from .tables import features_of, open_archive, read_table, table_path
 
-PROJECTED = 1024  # columns of a wider sparse matrix: distances change by 3 % (one over the root of it)
+PROJECTED = (
+    1024  # columns of a wider sparse matrix: distances change by 3 % (one over the root of it)
+)
 ENTRIES = 1 << 25  # numbers of a block in memory
 
 
 def open_rows(source: object, labels: str | None = None, key: str | None = None) -> Rows:
-    """A view of ``source`` by rows, without loading it (npz and csv excepted, which have no random access).
+    """A view of ``source`` by rows, without loading it (npz and csv excepted, which have no random
+    access).
 
-    ``labels`` and ``key`` are those of `read_table`: the column that is no feature, and the array of several.
+    ``labels`` and ``key`` are those of `read_table`: the column that is no feature, and the array
+    of several.
     """
     if isinstance(source, Rows):
         return source
@@ -51,8 +57,9 @@ def open_rows(source: object, labels: str | None = None, key: str | None = None)
 
 
 class Rows:
-    """Random access to the rows of anything with a ``shape`` and ``[rows]``: an array, a memory map, an h5py data set,
-    `Items` or `ParquetColumns`; ``path`` is the file it is read from."""
+    """Random access to the rows of anything with a ``shape`` and ``[rows]``: an array, a memory
+    map, an h5py data set, `Items` or `ParquetColumns`; ``path`` is the file it is read from.
+    """
 
     def __init__(self, array: Any, path: Path | None = None) -> None:
         if len(array.shape) != 2 or not array.shape[1]:
@@ -61,7 +68,9 @@ class Rows:
         self.shape = (int(array.shape[0]), int(array.shape[1]))
 
     def take(self, rows: Array) -> Array:
-        order = np.argsort(rows, kind="stable")  # HDF5 wants ascending rows, and a disk reads them faster
+        order = np.argsort(
+            rows, kind="stable"
+        )  # HDF5 wants ascending rows, and a disk reads them faster
         found = self._read(rows[order])
         result = np.empty_like(found)
         result[order] = found
@@ -90,10 +99,11 @@ class Rows:
 
 
 class SparseRows:
-    """Rows of a sparse matrix, dense: as they are, or one random projection of wide ones on 1024 columns.
+    """Rows of a sparse matrix, dense: as they are, or one random projection of wide ones on 1024
+    columns.
 
-    ``missing`` is what entries that are not stored stand for. ``linear``: they are compared by a metric that a
-    projection keeps, cosine or Euclidean.
+    ``missing`` is what entries that are not stored stand for. ``linear``: they are compared by a
+    metric that a projection keeps, cosine or Euclidean.
     """
 
     def __init__(self, matrix: Any, missing: float = 0.0, linear: bool = True) -> None:
@@ -101,7 +111,9 @@ class SparseRows:
         if matrix.shape[1] > PROJECTED and missing == 0 and linear:
             from sklearn.random_projection import SparseRandomProjection
 
-            self.projection = SparseRandomProjection(PROJECTED, dense_output=True, random_state=0).fit(matrix[:1])
+            self.projection = SparseRandomProjection(
+                PROJECTED, dense_output=True, random_state=0
+            ).fit(matrix[:1])
         self.shape = (matrix.shape[0], matrix.shape[1] if self.projection is None else PROJECTED)
 
     def __getitem__(self, rows: object) -> Array:
@@ -119,7 +131,10 @@ def checked(rows: Array, numbers: Array | None) -> torch.Tensor:
     if rows.dtype.kind not in "fiub":
         raise InputError(f"features must be numbers, got {rows.dtype}")
     # A sum needs no array of truth values.
-    if not np.isfinite(rows.sum(dtype=np.float64)) and not (finite := np.isfinite(rows).all(1)).all():
+    if (
+        not np.isfinite(rows.sum(dtype=np.float64))
+        and not (finite := np.isfinite(rows).all(1)).all()
+    ):
         first = int(np.argmin(finite))
         where = "got" if numbers is None else f"row {numbers[first]} has"
         place = "" if numbers is None else f" in column {int(np.argmin(np.isfinite(rows[first])))}"
@@ -134,14 +149,17 @@ class Items:
 
     def __init__(self, dataset: Any) -> None:
         if not hasattr(dataset, "__len__") or len(dataset) == 0:
-            raise InputError(f"the data set is empty, or its items have no number: got {type(dataset).__name__}")
+            raise InputError(
+                f"the data set is empty, or its items have no number: got {type(dataset).__name__}"
+            )
         self.dataset = dataset
         self.shape = (len(dataset), len(self._row(0)))
 
     def __getitem__(self, rows: Any) -> Array:
         found = [self._row(int(row)) for row in np.arange(self.shape[0])[rows]]
         if lengths := {len(row) for row in found} - {self.shape[1]}:
-            raise InputError(f"expected rows of {self.shape[1]} numbers, as the first item has, got {min(lengths)}")
+            wanted = f"rows of {self.shape[1]} numbers, as the first item has"
+            raise InputError(f"expected {wanted}, got {min(lengths)}")
         return np.stack(found)
 
     def _row(self, index: int) -> Array:
@@ -164,7 +182,9 @@ class ParquetColumns:
         if not columns:
             raise InputError(f"{path} has no numeric column")
         check_size(path, 8.0 * facts.num_rows * len(columns))
-        self.starts = np.cumsum([0, *(facts.row_group(i).num_rows for i in range(file.num_row_groups))])
+        self.starts = np.cumsum(
+            [0, *(facts.row_group(i).num_rows for i in range(file.num_row_groups))]
+        )
         self.shape = (int(self.starts[-1]), len(columns))
 
         @lru_cache(maxsize=1)
@@ -178,4 +198,6 @@ class ParquetColumns:
         """``rows`` ascend: a slice or indices."""
         rows = np.arange(self.shape[0])[rows]
         groups = np.searchsorted(self.starts, rows, side="right") - 1
-        return np.concatenate([self.group(int(g))[rows[groups == g] - self.starts[g]] for g in np.unique(groups)])
+        return np.concatenate(
+            [self.group(int(g))[rows[groups == g] - self.starts[g]] for g in np.unique(groups)]
+        )

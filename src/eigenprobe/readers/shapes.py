@@ -1,16 +1,14 @@
-"""Files -> shapes: meshes (obj, off, ply, stl, glb, gltf) through trimesh, clouds (xyz, pts, txt, csv, npy, npz)
-directly, what scanners and simulations write (las, laz, pcd, vtk, vtu, vtp) by `scans`.
+"""Files -> shapes: meshes (obj, off, ply, stl, glb, gltf) through trimesh, clouds (xyz, pts, pwn,
+txt, csv, npy, npz) directly, what scanners (las, laz, e57, pcd, ptx, bin, conf, folders of views)
+and simulations (vtk, vtu, vtp) write by `scans` and `grids`.
 
     Shape = vertices (v, d) float, faces (f, 3) int64 or None for a cloud
 
-A mesh is cleaned on the way in: coincident vertices are merged, degenerate and repeated faces and unused vertices
-dropped, each counted in ``Shape.repairs`` and in one warning. What remains keeps the order of the file. Large npy
-files are mapped, not read, and text is parsed in blocks, so a cloud needs no more memory than its numbers. What the
-header of a mesh claims is compared with the file before it is parsed:
-
-    ply    element NAME COUNT ...        ascii: one line per element;  binary: at least one byte each
-    off    v f e                         one line per vertex and per face
-    glb    accessors[i].count            at least one byte each; without a buffer view it would be zeros of any length
+A mesh is cleaned on the way in: coincident vertices are merged, degenerate and repeated faces and
+unused vertices dropped, each counted in ``Shape.repairs`` and in one warning. So are the pixels of
+a scan in which nothing was seen. What remains keeps the order of the file (``Shape.rows``). Large
+npy files are mapped, not read, and text is parsed in blocks, so a cloud needs no more memory than
+its numbers.
 """
 
 from __future__ import annotations
@@ -18,42 +16,66 @@ from __future__ import annotations
 import json
 import os
 import re
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError, near_path, warn
-from ..host.files import Archive, address, atomic_path, check_size, files_at, load_npy, local_copy, only_array, reading
+from ..host.files import (
+    Archive,
+    address,
+    atomic_path,
+    check_size,
+    choose_array,
+    files_at,
+    load_npy,
+    local_copy,
+    reading,
+)
 from ..host.validation import validated
-from ..readers.mesh import Array
-from .mesh import face_areas
-from .scans import read_las, read_pcd, read_vtk, read_vtp, read_vtu
-from .text import TEXT, Columns, by_value, pick, read_text
+from .grids import read_vtk, read_vtp, read_vtu
+from .mesh import Array, face_areas
+from .scans import (
+    posed_views,
+    read_bin,
+    read_conf,
+    read_e57,
+    read_las,
+    read_pcd,
+    read_ptx,
+    read_views,
+)
+from .text import TEXT, Columns, pick, read_text
 
 WRITTEN = (".obj", ".off", ".ply", ".stl", ".glb", ".gltf")
-MESHES = (*WRITTEN, ".vtk", ".vtu", ".vtp")
-CLOUDS = (".xyz", ".pts", ".txt", ".csv", ".npy", ".npz", ".las", ".laz", ".pcd")
+GRIDS: dict[str, Callable[[Path], tuple[Array, Array | None]]] = {}
+GRIDS |= {".vtk": read_vtk, ".vtu": read_vtu, ".vtp": read_vtp}
+SCANS: dict[str, Callable[[Path], Array]] = {".las": read_las, ".laz": read_las, ".e57": read_e57}
+SCANS |= {".pcd": read_pcd, ".ptx": read_ptx, ".bin": read_bin}
+MESHES = (*WRITTEN, *GRIDS)
+CLOUDS = (*TEXT, ".npy", ".npz", *SCANS, ".conf")
 POINTS = ("points", "vertices", "features", "x", "arr_0")  # arrays of an npz file, by preference
 FACES = ("faces", "triangles")
 MAPPED_BYTES = 1 << 28  # npy files above this are left on disk
 BLOCK_ROWS = 1 << 20
-Claim = tuple[list[int], int, int, str]  # counts, elements claimed, what follows the header, in which unit
+HEAD = 1 << 16  # bytes in which the header of a mesh ends
 DEGENERATE = 1e-15  # area of a face, relative to the squared size of the shape
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A surface mesh, or a point cloud when ``faces`` is None."""
+    """A surface mesh, or a point cloud when ``faces`` is None; ``rows`` are those of the file that
+    the vertices are, where some were left out.
+    """
 
     vertices: Array
     faces: Array | None = None
     name: str = ""
     repairs: dict[str, int] = field(default_factory=dict)
+    rows: Array | None = None
 
     @property
     def n(self) -> int:
@@ -65,76 +87,123 @@ class Shape:
 
 
 @validated
-def load(path: str | os.PathLike[str], *, clean: bool = True, columns: Columns = None, key: str | None = None) -> Shape:
-    """Read a mesh or a point cloud by its extension, from a path or an address that fsspec reads.
+def load(
+    path: str | os.PathLike[str],
+    *,
+    clean: bool = True,
+    columns: Columns = None,
+    key: str | None = None,
+) -> Shape:
+    """Read a mesh or a point cloud by its extension.
 
-    ``columns`` are the coordinates of a cloud, by name (text with names) or number from 0: ``"x,y,z"``, ``[0, 1, 2]``.
-    Without it a cloud loses an index, normals and colours (one `EigenprobeWarning` says so). ``key`` is the array of an
-    npz file that holds the points, where their name or their being alone does not tell.
+    Parameters
+    ----------
+    path
+        A file, an address that fsspec reads, or a folder of views with their poses. Anything that
+        cannot be read is an `InputError` naming the file.
+    clean
+        Drop coincident or unused vertices and degenerate or repeated faces of a mesh, and pixels
+        of a scan without a return; one `EigenprobeWarning` gives the counts.
+    columns
+        The coordinates of a cloud, by name (text with names) or number from 0: ``"x,y,z"``,
+        ``[0, 1, 2]``. Without it those called x, y and z, the first three of xyz, pts and pwn
+        files, and all of others.
+    key
+        The array of an npz file that holds the points, where their name or their being alone does
+        not tell.
 
-    With ``clean`` a mesh comes back without coincident or unused vertices and without degenerate or repeated faces
-    (one `EigenprobeWarning` gives the counts). Anything that cannot be read is an `InputError` naming the file.
+    Returns
+    -------
+    Shape
+        ``vertices (v, d)``, ``faces (f, 3)`` or None, ``name``, ``repairs`` and ``rows``.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     save(Shape(np.eye(3)), Path(folder) / "three.xyz")
+    ...     load(Path(folder) / "three.xyz")
+    Shape('three', 3 vertices, cloud)
     """
     path = local_copy(path)
     suffix = path.suffix.lower()
-    if path.is_dir():
-        raise InputError(f"expected a file, got the folder {path}")
-    if suffix not in MESHES + CLOUDS:
+    folder = path.is_dir()
+    if not folder and suffix not in MESHES + CLOUDS:
         raise InputError(f"expected one of {', '.join(MESHES + CLOUDS)}, got {path.name!r}")
     if columns is not None and suffix in MESHES:
         raise InputError(f"columns are chosen in a cloud, {path.name!r} is a mesh")
     if key is not None and suffix != ".npz":
         raise InputError(f"a key names an array of an npz file, got {path.name!r}")
-    if not path.is_file():
+    if not folder and not path.is_file():
         raise InputError(f"no such file: {path}{near_path(path)}")
-    if path.stat().st_size == 0:
+    if not folder and path.stat().st_size == 0:
         raise InputError(f"{path} is empty")
     with reading(path):
         vertices, faces = _read(path, columns, key)
+        if len(vertices) == 0:
+            raise InputError(f"{path} holds no points")
+        if faces is None and clean and (folder or suffix in (*SCANS, ".conf")):
+            return _seen(vertices, path)
         _check_points(vertices, path)
-        if faces is not None and (faces.ndim != 2 or faces.shape[1] != 3 or len(faces) == 0):
+        if faces is None:
+            return Shape(vertices, None, path.stem)
+        if faces.ndim != 2 or faces.shape[1] != 3 or len(faces) == 0:
             raise InputError(f"{path} must hold faces of shape (f, 3), got {faces.shape}")
-        if faces is not None and (faces.min() < 0 or faces.max() >= len(vertices)):
-            raise InputError(f"{path} has faces that use vertices it does not have ({len(vertices)} vertices)")
-        return _cleaned(vertices, faces, path) if faces is not None and clean else Shape(vertices, faces, path.stem)
+        if faces.min() < 0 or faces.max() >= len(vertices):
+            there = f"({len(vertices)} vertices)"
+            raise InputError(f"{path} has faces that use vertices it does not have {there}")
+        return _cleaned(vertices, faces, path) if clean else Shape(vertices, faces, path.stem)
 
 
 def save(shape: Shape, path: str | os.PathLike[str]) -> None:
-    """Write a mesh (obj, off, ply, stl, glb) or a cloud (ply, xyz, csv, npy) by extension, whole or not at all."""
+    """Write a mesh (obj, off, ply, stl, glb) or a cloud (ply, xyz, csv, npy) by extension, whole or
+    not at all.
+    """
     path = Path(path)
     suffix = path.suffix.lower()
-    if shape.faces is None and suffix in (".xyz", ".txt", ".csv", ".npy"):
-        with atomic_path(path) as temporary:
-            if suffix == ".npy":
-                np.save(temporary, shape.vertices)
-            else:
-                np.savetxt(temporary, shape.vertices, fmt="%.17g", delimiter="," if suffix == ".csv" else " ")
-        return
-    if suffix not in WRITTEN:
-        raise InputError(f"cannot write a {'mesh' if shape.faces is not None else 'cloud'} as {suffix or path.name!r}")
+    vertices, faces = np.asarray(shape.vertices), shape.faces
+    text = faces is None and suffix in (".xyz", ".txt", ".csv", ".npy")
+    if not text and suffix not in WRITTEN:
+        kind = "mesh" if faces is not None else "cloud"
+        raise InputError(f"cannot write a {kind} as {suffix or path.name!r}")
     import trimesh
 
-    vertices, faces = np.asarray(shape.vertices), shape.faces
-    geometry = trimesh.PointCloud(vertices) if faces is None else trimesh.Trimesh(vertices, faces, process=False)
     with atomic_path(path) as temporary:
-        geometry.export(temporary, file_type=suffix[1:])
+        if suffix == ".npy":
+            np.save(temporary, vertices)
+        elif text:
+            mark = "," if suffix == ".csv" else " "
+            np.savetxt(temporary, vertices, fmt="%.17g", delimiter=mark)
+        elif faces is None:
+            trimesh.PointCloud(vertices).export(temporary, file_type=suffix[1:])
+        else:
+            mesh = trimesh.Trimesh(vertices, faces, process=False)
+            mesh.export(temporary, file_type=suffix[1:])
 
 
 @validated
 def find_shapes(
-    paths: str | Sequence[str | os.PathLike[str]], suffixes: tuple[str, ...] = MESHES + CLOUDS, *, below: bool = False
+    paths: str | Sequence[str | os.PathLike[str]],
+    suffixes: tuple[str, ...] = MESHES + CLOUDS,
+    *,
+    below: bool = False,
 ) -> list[Path]:
-    """The readable files among ``paths``; a folder stands for all it holds but hidden files, sorted by name, and with
-    ``below``, as an address always, for what its sub-folders hold too."""
+    """The readable files among ``paths``; a folder stands for all it holds but hidden files, sorted
+    by name, and with ``below``, as an address always, for what its sub-folders hold too."""
     found: list[Path] = []
     for path in map(Path, [paths] if isinstance(paths, str) else paths):
         away = address(path)
-        if path.is_dir() or (away and path.suffix.lower() not in suffixes):
-            inside = files_at(away) if away else [p for p in (path.rglob if below else path.glob)("*") if p.is_file()]
-            readable = sorted(p for p in inside if p.suffix.lower() in suffixes and not p.name.startswith("."))
+        if path.is_dir() and has_views(path):  # which are one cloud
+            found.append(path)
+        elif path.is_dir() or (away and path.suffix.lower() not in suffixes):
+            every = (path.rglob if below else path.glob)("*")
+            inside = files_at(away) if away else [each for each in every if each.is_file()]
+            seen = [each for each in inside if each.suffix.lower() in suffixes]
+            readable = sorted(each for each in seen if not each.name.startswith("."))
             if not readable:
                 what = "meshes" if suffixes == MESHES else "shapes"
-                raise InputError(f"no {what} in {path}: expected files ending in {', '.join(suffixes)}")
+                wanted = f"expected files ending in {', '.join(suffixes)}"
+                raise InputError(f"no {what} in {path}: {wanted}")
             found += readable
         elif away or path.exists():
             found.append(path)
@@ -145,41 +214,67 @@ def find_shapes(
 
 def _read(path: Path, columns: Columns, key: str | None) -> tuple[Array, Array | None]:
     """Points (n, d) and faces of a file, as it has them."""
-    suffix = path.suffix.lower()
+    suffix, faces = path.suffix.lower(), None
+    if path.is_dir():
+        if not has_views(path):
+            raise InputError(f"expected a file, got the folder {path} without poses of views")
+        confs, views = [*path.glob("*.conf")], [*posed_views(path, MESHES + CLOUDS)]
+        return read_conf(confs[0], _points) if confs else read_views(views, _points), None
     if suffix == ".npz":
         with Archive(path) as archive:
             names = archive.keys()
-            name = only_array(path, names, POINTS, archive.rank) if key is None else key
-            triangles = next((archive[each] for each in FACES if each in names and name in POINTS[:2]), None)
-            array, faces = archive[name], None if triangles is None else triangles.astype(np.int64)
+            name = choose_array(path, names, POINTS, archive.rank) if key is None else key
+            array = archive[name]
+            for each in FACES:
+                if each in names and name in POINTS[:2] and faces is None:
+                    faces = archive[each].astype(np.int64)
     elif suffix == ".npy":
-        array, faces = load_npy(path, mapped=path.stat().st_size > MAPPED_BYTES), None
+        array = load_npy(path, mapped=path.stat().st_size > MAPPED_BYTES)
+    elif suffix in TEXT:
+        array = read_text(path, columns)
+    elif suffix == ".conf":
+        array = read_conf(path, _points)
+    elif suffix in SCANS:
+        array = SCANS[suffix](path)
     else:
-        array, faces = read_text(path, columns) if suffix in TEXT else READERS[suffix](path)
+        array, faces = GRIDS.get(suffix, _through_trimesh)(path)
     if array.ndim != 2 or array.shape[1] == 0:
         raise InputError(f"{path} must hold points of shape (n, d), got {array.shape}")
     if array.dtype.kind not in "fiu":
         raise InputError(f"{path} must hold numbers, got {array.dtype}")
-    if faces is None and suffix not in TEXT:
-        chosen = by_value(array, path) if columns is None else pick([], array.shape[1], columns, path)
-        array = array if chosen == list(range(array.shape[1])) else array[:, chosen]
+    if columns is not None and suffix not in TEXT:
+        array = array[:, pick([], array.shape[1], columns, path)]
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64), faces
+
+
+def has_views(folder: Path) -> bool:
+    """Whether a folder holds views of one scene: one conf file, or files with poses beside them."""
+    return len([*folder.glob("*.conf")]) == 1 or any(posed_views(folder, MESHES + CLOUDS))
+
+
+def _points(path: Path) -> Array:
+    """The points of one view of several, as the file has them."""
+    if path.is_dir() or path.suffix.lower() == ".conf":
+        raise InputError(f"expected a view, got {path}")
+    with reading(path):
+        return _read(path, None, None)[0]
 
 
 def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
     import trimesh
 
-    if claim := CLAIMS.get(path.suffix.lower()):  # the parser takes a file that ends early for a smaller mesh
-        counts, claimed, present, unit = claim(path)
-        if min(counts, default=0) < 0 or claimed > present:
-            raise InputError(f"{path} ends early: its header claims {claimed} elements, {present} {unit} follow")
-    own: dict[str, Any] = {"skip_materials": True} if path.suffix.lower() == ".obj" else {}  # which are other files
+    claimed = _claimed(path)
+    if sum(claimed) > path.stat().st_size:  # an element takes a byte at least
+        raise InputError(f"{path} ends early: its header claims {sum(claimed)} elements")
+    # Materials of an obj file are other files.
+    own: dict[str, Any] = {"skip_materials": True} if path.suffix.lower() == ".obj" else {}
     loaded: Any = trimesh.load(path, process=False, maintain_order=True, **own)
-    vertices, faces, offset = [np.zeros((0, 3))], [], 0
+    parts: list[Any] = [loaded]
     if isinstance(loaded, trimesh.Scene):  # one mesh may stand in many places
-        placed = (loaded.geometry[loaded.graph[node][1]] for node in loaded.graph.nodes_geometry)
-        check_size(path, 24.0 * sum(len(part.vertices) for part in placed if hasattr(part, "vertices")))
-    parts: list[Any] = loaded.dump() if isinstance(loaded, trimesh.Scene) else [loaded]
+        placed = [loaded.geometry[loaded.graph[node][1]] for node in loaded.graph.nodes_geometry]
+        check_size(path, 24.0 * sum(len(getattr(part, "vertices", ())) for part in placed))
+        parts = loaded.dump()
+    vertices, faces, offset = [np.zeros((0, 3))], [], 0
     for part in parts:
         vertices.append(np.asarray(getattr(part, "vertices", vertices[0]), dtype=np.float64))
         if len(getattr(part, "faces", ())):  # a cloud has no faces, a path (lines) has neither
@@ -187,73 +282,63 @@ def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
         offset += len(vertices[-1])
     if offset == 0:
         raise InputError(f"{path} has no vertices")
+    found = (offset, sum(map(len, faces)))
+    if any(count < claim for count, claim in zip(found, claimed, strict=True)):
+        raise InputError(f"{path} ends early: its header claims {claimed[0]} vertices and more")
     return np.concatenate(vertices), np.concatenate(faces) if faces else None
 
 
-def _ply(path: Path) -> Claim:
+def _claimed(path: Path) -> tuple[int, int]:
+    """Vertices and faces that a header claims: the parser takes a file that ends early for a
+    smaller mesh. Files that one refers to must lie beside it."""
+    suffix = path.suffix.lower()
     with path.open("rb") as file:
-        ascii_, counts = False, []
-        for line in islice(file, 10_000):
-            words = line.split()
-            if words[:1] == [b"format"]:
-                ascii_ = words[1:2] == [b"ascii"]
-            elif words[:1] == [b"element"]:
-                counts.append(int(words[2]))
-            elif words[:1] == [b"end_header"]:
-                break
-        present = sum(1 for line in file if line.strip()) if ascii_ else path.stat().st_size - file.tell()
-    return counts, sum(counts), present, "lines" if ascii_ else "bytes"
-
-
-def _off(path: Path) -> Claim:
-    with path.open("rb") as file:
-        lines = (text for line in file if (text := line.split(b"#")[0].strip()))
-        words = next(lines, b"").replace(b"COFF", b"").replace(b"OFF", b"").split() or next(lines, b"").split()
-        counts = [int(word) for word in words[:2]]
-        return counts, sum(counts), sum(1 for _ in lines), "lines"
-
-
-def _gltf(path: Path) -> Claim:
-    data = path.read_bytes()
-    if path.suffix.lower() == ".glb":
-        (length,) = struct.unpack_from("<I", data, 12)
-        document = json.loads(data[20 : 20 + length])
-        size = len(data)
-    else:
-        document = json.loads(data)
-        size = len(data) + sum(int(buffer.get("byteLength", 0)) for buffer in document.get("buffers", []))
-    for uri in (str(part.get("uri", ""))[:1000] for kind in ("buffers", "images") for part in document.get(kind, [])):
-        if ".." in Path(uri).parts:
-            raise InputError(f"{path} refers to files outside its folder")
-        beside = path.parent / uri
-        if uri and not uri.startswith("data:") and beside.exists() and not beside.is_file():  # a pipe has no end
-            raise InputError(f"{path} refers to {uri!r}, which is no plain file")
-    counts = [int(accessor["count"]) for accessor in document.get("accessors", [])]
-    return counts, max(counts, default=0), size, "bytes"
-
-
-def _obj(path: Path) -> Claim:
-    if re.search(rb"^f[ \t]+(?:[^\n]*[ \t])?0(?:[/ \t\r]|$)", path.read_bytes(), re.MULTILINE):
-        raise InputError(f"{path} has a face with the vertex 0, expected numbers from 1 on (or -1, from the end)")
-    return [], 0, 0, "bytes"
-
-
-CLAIMS = {".obj": _obj, ".ply": _ply, ".off": _off, ".glb": _gltf, ".gltf": _gltf}
-
-
-READERS: dict[str, Callable[[Path], tuple[Array, Array | None]]] = dict.fromkeys(WRITTEN, _through_trimesh)
-READERS |= {".vtk": read_vtk, ".vtu": read_vtu, ".vtp": read_vtp, ".pcd": read_pcd}
-READERS |= dict.fromkeys((".las", ".laz"), read_las)
+        head = file.read(HEAD)
+    if suffix == ".ply":
+        named = dict(re.findall(rb"element\s+(\w+)\s+(\d+)", head.partition(b"end_header")[0]))
+        return int(named.get(b"vertex", 0)), int(named.get(b"face", 0))
+    if suffix == ".off":
+        words = re.sub(rb"#[^\n]*", b"", head).replace(b"OFF", b" ").split()
+        first = [word for word in words[:3] if word.isdigit()]
+        return (int(first[0]), int(first[1])) if len(first) > 1 else (0, 0)
+    if suffix == ".obj" and re.search(rb"^f[ \t].*?(?<=[ \t])0[/ \t\r\n]", path.read_bytes(), re.M):
+        raise InputError(f"{path} has a face with the vertex 0, expected numbers from 1 on")
+    if suffix in (".glb", ".gltf"):
+        data = path.read_bytes()
+        length = int.from_bytes(data[12:16], "little")
+        document = json.loads(data[20 : 20 + length] if suffix == ".glb" else data)
+        for part in [*document.get("buffers", []), *document.get("images", [])]:
+            uri = str(part.get("uri", ""))[:1000]
+            beside = path.parent / uri
+            plain = uri.startswith("data:") or not beside.exists() or beside.is_file()
+            if ".." in Path(uri).parts or (uri and not plain):
+                raise InputError(f"{path} refers to {uri!r}, expected a file beside it")
+        sizes = [int(each.get("byteLength", 0)) for each in document.get("buffers", [])]
+        counts = [int(each["count"]) for each in document.get("accessors", [])]
+        if max(counts, default=0) > len(data) + sum(sizes):
+            raise InputError(f"{path} ends early: its header claims {max(counts)} elements")
+    return 0, 0
 
 
 def _check_points(points: Array, path: Path) -> None:
-    if len(points) == 0:
-        raise InputError(f"{path} holds no points")
     for start in range(0, len(points), BLOCK_ROWS):
         bad = ~np.isfinite(points[start : start + BLOCK_ROWS]).all(1)
         if bad.any():
             row = start + int(np.flatnonzero(bad)[0])
-            raise InputError(f"{path}: point {row} is {np.asarray(points[row]).tolist()}, expected finite coordinates")
+            found = np.asarray(points[row]).tolist()
+            raise InputError(f"{path}: point {row} is {found}, expected finite coordinates")
+
+
+def _seen(points: Array, path: Path) -> Shape:
+    """A scan without the pixels in which nothing was seen."""
+    seen = np.isfinite(points).all(1)
+    if seen.all():
+        return Shape(points, None, path.stem)
+    if not seen.any():
+        raise InputError(f"{path} holds no points: all of its {len(points)} pixels are empty")
+    repairs = {"pixels without a return left out": int((~seen).sum())}
+    _tell(path, repairs)
+    return Shape(points[seen], None, path.stem, repairs, np.flatnonzero(seen))
 
 
 def _cleaned(vertices: Array, faces: Array, path: Path) -> Shape:
@@ -273,6 +358,11 @@ def _cleaned(vertices: Array, faces: Array, path: Path) -> Shape:
     used, numbers = np.unique(faces, return_inverse=True)
     repairs["unused vertices dropped"] = len(first) - len(used)
     repairs = {what: count for what, count in repairs.items() if count}
+    _tell(path, repairs)
+    rows = used if len(used) < len(vertices) else None
+    return Shape(vertices[used], numbers.reshape(-1, 3), path.stem, repairs, rows)
+
+
+def _tell(path: Path, repairs: dict[str, int]) -> None:
     if repairs:
         warn(f"{path.name}: " + ", ".join(f"{count} {what}" for what, count in repairs.items()))
-    return Shape(vertices[used], numbers.reshape(-1, 3), path.stem, repairs)

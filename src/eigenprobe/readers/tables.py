@@ -4,8 +4,9 @@
     h5ad (AnnData)                         obsm/X_pca, or X; labels are columns of obs
     npz of scipy.sparse, mtx, sparse X     a sparse matrix, which stays one
 
-``key`` names the array where a file has several (``group/name`` in HDF5). Labels are a column, an array, or a file of
-their own. What a header claims is compared with the length of the file before memory is taken.
+``key`` names the array where a file has several (``group/name`` in HDF5). Labels are a column, an
+array, or a file of their own. What a header claims is compared with the length of the file before
+memory is taken.
 """
 
 import os
@@ -17,21 +18,23 @@ import numpy as np
 from scipy import sparse
 
 from ..errors import InputError, extra, near_path, warn
-from ..host.files import Archive, check_size, load_npy, local_copy, only_array, reading
+from ..host.files import Archive, check_size, choose_array, load_npy, local_copy, reading
 from .mesh import Array
 from .text import pick, separators
 
-FEATURE_NAMES = ("features", "embeddings", "X", "x", "data")  # arrays of an npz or HDF5 file, by preference
+# Arrays of an npz or HDF5 file, by preference: features, labels, and text for numbers among them.
+FEATURE_NAMES = ("features", "embeddings", "X", "x", "data")
 LABEL_NAMES = ("labels", "label", "y", "targets", "target")
-CLASS_NAMES = ("label_names", "class_names", "target_names", "classes")  # text for the numbers among the labels
-MOST_LINKS = 16  # from one name of an HDF5 file to the next
-INDEX_NAMES = ("id", "index", "idx")
+CLASS_NAMES = ("label_names", "class_names", "target_names", "classes")
+INDEX_NAMES = ("id", "index", "idx", "unnamed: 0")  # the last: what pandas writes
 HDF5 = (".h5", ".hdf5", ".h5ad")
 SUFFIXES = (".npy", ".npz", ".csv", ".tsv", ".parquet", ".mtx", *HDF5)
 
 
 class Table(NamedTuple):
-    """Features (n, d) (an array or a sparse matrix), labels (n,) or None, names of the d columns and of the classes."""
+    """Features (n, d) (an array or a sparse matrix), labels (n,) or None, names of the d columns
+    and of the classes.
+    """
 
     features: Any
     labels: Array | None
@@ -43,8 +46,8 @@ class Table(NamedTuple):
         """The labels by the names of their classes, where the file has them."""
         if self.labels is None or self.classes is None or self.labels.dtype.kind not in "iu":
             return self.labels
-        fits = self.labels.size and int(self.labels.min()) >= 0 and int(self.labels.max()) < len(self.classes)
-        return self.classes[self.labels] if fits else self.labels
+        fits = (self.labels >= 0) & (self.labels < len(self.classes))
+        return self.classes[self.labels] if fits.all() else self.labels
 
 
 def read_table(
@@ -55,11 +58,13 @@ def read_table(
     columns: Sequence[str] = (),
     drop: Sequence[str] = (),
 ) -> Table:
-    """The whole table. ``labels`` names the column (csv, parquet, obs of h5ad) or array (npz, HDF5) that is not a
-    feature, or a file with a label per row (npy, or text). ``columns`` are the features, by name or by number from 0
-    (all of them unless given), without those named in ``drop``.
+    """The whole table. ``labels`` names the column (csv, parquet, obs of h5ad) or array (npz, HDF5)
+    that is not a feature, or a file with a label per row (npy, or text). ``columns`` are the
+    features, by name or by number from 0 (all of them unless given), without those named in
+    ``drop``.
 
-    Without ``labels``, a lone array called labels, label, y, targets or target in an npz or HDF5 file is taken.
+    Without ``labels``, a lone array called labels, label, y, targets or target in an npz or HDF5
+    file is taken.
     """
     path = table_path(path)
     suffix = path.suffix.lower()
@@ -74,19 +79,33 @@ def read_table(
         table = _read_columns(path, inside, columns, drop)
         columns = drop = ()
     elif inside is not None:
-        raise InputError(f"{path.name} has no labels: --labels takes a file with one per row, got {inside!r}")
+        raise InputError(
+            f"{path.name} has no labels: --labels takes a file with one per row, got {inside!r}"
+        )
     else:
-        table = _table(load_npy(path, mapped=True) if suffix == ".npy" else _matrix_market(path), None, path)
+        table = _table(
+            load_npy(path, mapped=True) if suffix == ".npy" else _matrix_market(path), None, path
+        )
     if columns or drop:
         chosen = choose_columns(table.names, columns, drop, path)
-        table = table._replace(features=table.features[:, chosen], names=[table.names[i] for i in chosen])
+        table = table._replace(
+            features=table.features[:, chosen], names=[table.names[i] for i in chosen]
+        )
     return table if beside is None else _table(table.features, beside, path, table.names, labels)
 
 
-def choose_columns(names: Sequence[str], columns: Sequence[str], drop: Sequence[str], path: Path) -> list[int]:
-    """Positions of the ``columns`` (all unless given) without those of ``drop``; each is a name or a number from 0."""
+def choose_columns(
+    names: Sequence[str], columns: Sequence[str], drop: Sequence[str], path: Path
+) -> list[int]:
+    """Positions of the ``columns`` (all unless given) without those of ``drop``; each is a name or
+    a number from 0.
+    """
     left_out = set(pick(names, len(names), drop, path))
-    chosen = [at for at in (pick(names, len(names), columns, path) or range(len(names))) if at not in left_out]
+    chosen = [
+        at
+        for at in (pick(names, len(names), columns, path) or range(len(names)))
+        if at not in left_out
+    ]
     if not chosen:
         raise InputError(f"{path}: no column is left")
     return chosen
@@ -108,74 +127,61 @@ def open_archive(path: Path) -> Any:
         return Archive(path)
     h5py = extra("h5py")
     with reading(path):
-        archive = h5py.File(path, "r")
-        for name in archive:
-            _check_own(archive, name, path)
-        return archive
+        return h5py.File(path, "r")
 
 
 def features_of(archive: Any, path: Path, key: str | None = None) -> Any:
-    """The array of features of an archive (or a group that holds a sparse matrix): the one called ``key``, one with a
-    known name, or the only table."""
-    if key is not None:
-        return _stored(archive, key, path)
-    if path.suffix.lower() == ".h5ad":
-        cells = archive.get("obsm")
-        return _stored(archive, "obsm/X_pca" if cells is not None and "X_pca" in cells else "X", path)
-    rank = archive.rank if isinstance(archive, Archive) else lambda name: len(getattr(archive[name], "shape", ()))
-    return _stored(archive, only_array(path, list(archive.keys()), FEATURE_NAMES, rank), path)
-
-
-def _check_own(archive: Any, name: str, path: Path, steps: int = 0) -> None:
-    """A data set must lie in the file itself: HDF5 can point to any other file of the machine, and claim any size."""
-    import h5py
-
-    link = archive.get(name, getlink=True)
-    if isinstance(link, h5py.SoftLink):  # every step of the way it leads
-        if steps > MOST_LINKS:
-            raise InputError(f"{path}: {name!r} is a link that leads back to itself")
-        place = archive.file if link.path.startswith("/") else archive
-        for part in link.path.strip("/").split("/"):
-            if part not in place and place.get(part, getlink=True, default=None) is None:
-                return  # to nothing
-            _check_own(place, part, path, steps + 1)
-            place = place.get(part)
-            if not hasattr(place, "keys"):
-                break
-    found: Any = None if isinstance(link, h5py.ExternalLink) else archive.get(name)
-    stored = isinstance(found, h5py.Dataset)
-    if isinstance(link, h5py.ExternalLink) or (stored and (found.external is not None or found.is_virtual)):
-        raise InputError(f"{path}: {name!r} points outside the file, expected data stored in it")
-    if stored:
-        check_size(path, found.nbytes)
+    """The array of features of an archive (or a group that holds a sparse matrix): the one called
+    ``key``, one with a known name, or the only table."""
+    if key is None and path.suffix.lower() == ".h5ad":
+        key = "obsm/X_pca" if "X_pca" in archive.get("obsm", ()) else "X"
+    elif key is None:
+        flat = isinstance(archive, Archive)
+        rank = archive.rank if flat else lambda name: len(getattr(archive[name], "shape", ()))
+        key = choose_array(path, list(archive.keys()), FEATURE_NAMES, rank)
+    return _stored(archive, key, path)
 
 
 def _stored(archive: Any, key: str, path: Path) -> Any:
-    """What lies under ``group/name``, every step of the way checked."""
+    """What lies under ``group/name``. A data set must lie in the file itself: HDF5 can point to any
+    other file of the machine, and claim any size."""
     if isinstance(archive, Archive):
         return archive[key]
-    for name in key.strip("/").split("/"):
-        if not hasattr(archive, "keys") or name not in archive:
-            known = ", ".join(archive.keys()) if hasattr(archive, "keys") else "no further arrays"
-            raise InputError(f"{path} has no array {key!r}, there are {known}")
-        _check_own(archive, name, path)
-        archive = archive[name]
-    return archive
+    link = archive.get(key, getlink=True, default=None)
+    if link is None:
+        inside = archive.get(key.rpartition("/")[0] or "/", ())
+        raise InputError(f"{path} has no array {key!r}, there are {', '.join(inside)}")
+    outside = hasattr(link, "filename") or archive[key].file.filename != archive.file.filename
+    found: Any = archive[key] if not outside else None
+    if hasattr(found, "nbytes"):
+        outside = found.external is not None or found.is_virtual
+        check_size(path, found.nbytes)
+    if outside:
+        raise InputError(f"{path}: {key!r} points outside the file, expected data stored in it")
+    return found
 
 
 def _read_archive(archive: Any, path: Path, labels: str | None, key: str | None) -> Table:
     names = list(archive.keys())
     if path.suffix.lower() == ".npz" and {"format", "data", "shape"} <= set(names):
-        return _table(_sparse(archive, bytes(archive["format"].item()).decode(), archive["shape"], path), None, path)
+        return _table(
+            _sparse(archive, bytes(archive["format"].item()).decode(), archive["shape"], path),
+            None,
+            path,
+        )
     found = features_of(archive, path, key)
     if hasattr(found, "keys"):  # a group: a sparse matrix as AnnData stores it
-        for part in ("data", "indices", "indptr"):
+        for part in found:
             _stored(found, part, path)
         kind = str(found.attrs.get("encoding-type", found.attrs.get("h5sparse_format", "csr")))
         shape = found.attrs.get("shape", found.attrs.get("h5sparse_shape"))
         found = _sparse(found, kind.removesuffix("_matrix"), shape, path)
     if path.suffix.lower() == ".h5ad":
-        return _table(found if sparse.issparse(found) else np.asarray(found), _cells(archive, labels, path), path)
+        return _table(
+            found if sparse.issparse(found) else np.asarray(found),
+            _cells(archive, labels, path),
+            path,
+        )
     if labels is not None and labels not in names:
         raise InputError(f"{path} has no array {labels!r}, it has {', '.join(names)}")
     chosen = labels or next((name for name in LABEL_NAMES if name in names and name != key), None)
@@ -186,12 +192,16 @@ def _read_archive(archive: Any, path: Path, labels: str | None, key: str | None)
 
 
 def _sparse(parts: Any, kind: str, shape: Any, path: Path) -> Any:
-    """A matrix in compressed rows from its ``data``, ``indices`` and ``indptr`` (``row`` and ``col`` for coo)."""
+    """A matrix in compressed rows from its ``data``, ``indices`` and ``indptr`` (``row`` and
+    ``col`` for coo).
+    """
     size = tuple(int(length) for length in shape)
     check_size(path, 8.0 * sum(size))  # a number per row and column is needed whatever is stored
     data = np.asarray(parts["data"])
     if kind == "coo":
-        matrix = sparse.coo_matrix((data, (np.asarray(parts["row"]), np.asarray(parts["col"]))), shape=size).tocsr()
+        matrix = sparse.coo_matrix(
+            (data, (np.asarray(parts["row"]), np.asarray(parts["col"]))), shape=size
+        ).tocsr()
     elif kind in ("csr", "csc"):
         stored = (data, np.asarray(parts["indices"]), np.asarray(parts["indptr"]))
         matrix = getattr(sparse, f"{kind}_matrix")(stored, shape=size)
@@ -202,24 +212,24 @@ def _sparse(parts: Any, kind: str, shape: Any, path: Path) -> Any:
 
 
 def _matrix_market(path: Path) -> Any:
-    from scipy.io import mminfo, mmread
+    """By pandas: the reader of scipy writes past its memory where a file is damaged."""
+    import pandas
+    from scipy.io import mminfo
 
     with reading(path):
-        rows, columns, entries, form, _, symmetry = mminfo(path)
-        size = path.stat().st_size
-        if form == "array":  # of which one triangle may stand for both
-            triangle = rows * (rows - 1 if symmetry == "skew-symmetric" else rows + 1) // 2
-            entries = rows * columns if symmetry == "general" else triangle
-        if entries * (4 if form == "coordinate" else 2) > size:  # "1 1\n" or "1\n" at least
-            raise InputError(f"{path} ends early: its header claims {entries} numbers in {size} bytes")
+        rows, columns, entries, form, kind, symmetry = mminfo(path)
+        if (form, symmetry) != ("coordinate", "general") or kind not in ("real", "integer"):
+            got = f"a matrix {form} {kind} {symmetry}"
+            raise InputError(f"{path} must hold a matrix coordinate real general, got {got}")
         check_size(path, 8.0 * (rows + columns))
-        with path.open("rb") as file:  # the reader counts on both, and writes past its memory where it is not so
-            body = [line for line in file if line.strip() and not line.startswith(b"%")][1:]
-        if len(body) != entries:
-            raise InputError(f"{path} is damaged: its header claims {entries} numbers, {len(body)} lines follow")
-        if strange := set().union(*body) - set(b"0123456789+-.eE \t\r\nnaifNAIFty"):
-            raise InputError(f"{path} is damaged: expected numbers, got the byte {min(strange)}")
-        return sparse.csr_matrix(mmread(path))
+        options: Any = {"sep": r"\s+", "comment": "%", "header": None, "skiprows": 1}
+        table = pandas.read_csv(path, **options, dtype=np.float64, float_precision="round_trip")
+        if table.shape != (entries + 1, 3):
+            count = f"its header claims {entries} numbers, {len(table) - 1} follow"
+            raise InputError(f"{path} is damaged: {count}")
+        row, column, values = table.to_numpy()[1:].T
+        places = (row.astype(np.int64) - 1, column.astype(np.int64) - 1)
+        return sparse.csr_matrix((values, places), shape=(rows, columns))
 
 
 def _cells(archive: object, labels: str | None, path: Path) -> Array | None:
@@ -229,7 +239,9 @@ def _cells(archive: object, labels: str | None, path: Path) -> Array | None:
     column = _stored(archive, f"obs/{labels}", path)
     if hasattr(column, "keys"):
         codes = np.asarray(_stored(column, "codes", path))
-        kinds = np.append(_text(_stored(column, "categories", path)), "")  # the last: of an unknown code, such as -1
+        kinds = np.append(
+            _text(_stored(column, "categories", path)), ""
+        )  # the last: of an unknown code, such as -1
         return kinds[np.where((codes >= 0) & (codes < len(kinds)), codes, -1)]
     return _text(column)
 
@@ -240,17 +252,23 @@ def _text(column: Any) -> Array:
 
 
 def _label_file(path: Path) -> Array | None:
-    """Labels of a file of their own: an npy array, or a label per line; None where there is no such file."""
+    """Labels of a file of their own: an npy array, or a label per line; None where there is no such
+    file.
+    """
     if not path.is_file():
         return None
     if path.suffix.lower() == ".npy":
         return load_npy(path)
     with reading(path):
-        lines = np.array([line.strip().strip('"') for line in path.read_text(encoding="utf-8-sig").splitlines()])
+        lines = np.array(
+            [line.strip().strip('"') for line in path.read_text(encoding="utf-8-sig").splitlines()]
+        )
     return lines if len(lines) == 0 or lines[-1] else lines[:-1]
 
 
-def _read_columns(path: Path, labels: str | None, columns: Sequence[str], drop: Sequence[str]) -> Table:
+def _read_columns(
+    path: Path, labels: str | None, columns: Sequence[str], drop: Sequence[str]
+) -> Table:
     import pandas
 
     found = None
@@ -264,35 +282,33 @@ def _read_columns(path: Path, labels: str | None, columns: Sequence[str], drop: 
                 marks = separators(path, next((line for line in file if line.strip()), ""))
             frame = pandas.read_csv(path, **marks, float_precision="round_trip")  # others crash
             if not isinstance(frame.index, pandas.RangeIndex):
-                raise InputError(f"{path}: its rows have more columns than its first line names: name all of them")
-            frame = _without_index(frame, labels, path)
+                wrong = "its rows have more columns than its first line names"
+                raise InputError(f"{path}: {wrong}: name all of them")
+            name = str(frame.columns[0])
+            if name.lower() in INDEX_NAMES and name != labels:
+                warn(f"{path.name}: the first column ({name}) is an index and no feature")
+                frame = frame.iloc[:, 1:]
         frame.columns = names = [str(name) for name in frame.columns]
         if labels is not None:
             found = frame.pop(names[pick(names, len(names), [labels], path)[0]]).to_numpy()
         if columns or drop:
             left_out = [name for name in drop if name != labels]
             frame = frame.iloc[:, choose_columns([*frame.columns], columns, left_out, path)]
-        words = [name for name in frame.columns if not pandas.api.types.is_numeric_dtype(frame[name])]
+        words = [
+            name for name in frame.columns if not pandas.api.types.is_numeric_dtype(frame[name])
+        ]
         if words:
             wrong = f"features must be numbers, column {words[0]!r} is not"
             raise InputError(f"{path}: {wrong}: name it as the labels, or drop it")
         return _table(frame.to_numpy(dtype=float), found, path, [*frame.columns])
 
 
-def _without_index(frame: Any, labels: str | None, path: Path) -> Any:
-    """A table without its first column where that counts its rows, by its name or for want of one."""
-    first, name, n = frame[frame.columns[0]], str(frame.columns[0]), len(frame)
-    unnamed = name.lower().startswith("unnamed: 0")  # what pandas writes as its index
-    counts = any(np.array_equal(first, np.arange(start, start + n)) for start in (0, 1))
-    if not unnamed and not (counts and name.lower() in INDEX_NAMES and name != labels):
-        return frame
-    called = "has no name" if unnamed else f"is called {name}"
-    warn(f"{path.name}: the first column {called} and counts as an index, not as a feature")
-    return frame.iloc[:, 1:]
-
-
 def _table(
-    features: Any, labels: Array | None, path: Path, names: list[str] | None = None, source: str | None = None
+    features: Any,
+    labels: Array | None,
+    path: Path,
+    names: list[str] | None = None,
+    source: str | None = None,
 ) -> Table:
     """A table that is one, with a label per row (of the file ``source``, if not of ``path``)."""
     if features.ndim != 2 or 0 in features.shape:
@@ -303,5 +319,6 @@ def _table(
     if labels is not None and len(labels) == n + 1 and labels.dtype.kind == "U":
         labels = labels[1:]  # a file of labels with a heading
     if labels is not None and labels.shape != (n,):
-        raise InputError(f"{source or path} must hold one label per row of {path} ({n}), got shape {labels.shape}")
+        wanted = f"one label per row of {path} ({n})"
+        raise InputError(f"{source or path} must hold {wanted}, got shape {labels.shape}")
     return Table(features, labels, names or [f"x{i}" for i in range(features.shape[1])])

@@ -1,4 +1,5 @@
-"""Which points to work on: strays, resolution and noise of a cloud, its working sample; farthest points."""
+"""Which points to work on: inspection, outliers, the sample of a cloud; farthest points."""
 
 from .farthest import farthest_points
-from .working import Resolution, WorkingSample, is_even, working_sample
+from .inspection import Inspection, find_outliers, inspect
+from .working import WorkingSample, working_sample

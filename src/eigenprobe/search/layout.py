@@ -1,23 +1,27 @@
 """How points lie in memory: many clouds stacked as one, and orders that keep neighbours near.
 
-    values (n, ...), n = n_1 + ... + n_b     sum, mean (b, ...)    spread (b, ...) -> (n, ...)    padded (b, most, ...)
-    points (b, n, d) -> distances, indices (b, n, k) of the k nearest others, brute force
+    values (n, ...), n = n_1 + ... + n_b     sum, mean (b, ...)    spread (b, ...) -> (n, ...)
+    padded (b, most, ...) points (b, n, d) -> distances, indices (b, n, k) of the k nearest others,
+    brute force
 
-Whatever is taken within each of the stacked clouds is one operation; no atomic additions: sums are those of padded
-rows, the same in every run.  Searches and sparse products are bound by memory: at 100k points in random order most
-accesses miss the cache, and a product is several times slower than with the points along a space-filling curve (at
-most three coordinates) or in reverse Cuthill-McKee order (any graph).
+Whatever is taken within each of the stacked clouds is one operation; no atomic additions: sums are
+those of padded rows, the same in every run.  Searches and sparse products are bound by memory: at
+100k points in random order most accesses miss the cache, and a product is several times slower than
+with the points along a space-filling curve (at most three coordinates) or in reverse Cuthill-McKee
+order (any graph).
 
 Eigenpairs of very many small symmetric matrices: the local covariances of a cloud.
 
     A (n, d, d) = V diag(v) V^T,   v (n, d) ascending,  V (n, d, d)
 
-Up to three dimensions in closed form, for all matrices at once: LAPACK and cuSOLVER take them one by one.  In three
-dimensions the eigenvalue that is farthest from the two others is a root of the characteristic polynomial,
+Up to three dimensions in closed form, for all matrices at once: LAPACK and cuSOLVER take them one
+by one.  In three dimensions the eigenvalue that is farthest from the two others is a root of the
+characteristic polynomial,
 
     K = A - tr A / 3,   p^2 = |K|^2 / 6,   x = 2 p cos(arccos(det K / (2 p^3)) / 3 [+ 2 pi / 3])
 
-its vector a product of two rows of K - x, and what is left is a two-dimensional problem, a rotation.
+its vector a product of two rows of K - x, and what is left is a two-dimensional problem, a
+rotation.
 """
 
 import math
@@ -106,7 +110,9 @@ class Segments:
         return self.sum(values) / self.counts.view(-1, *[1] * (values.ndim - 1))
 
     def median(self, values: Tensor) -> Tensor:
-        """``(b,)`` of ``values (n,)``; of an even number of points the lower of the two in the middle."""
+        """``(b,)`` of ``values (n,)``; of an even number of points the lower of the two in the
+        middle.
+        """
         if self.equal:
             return self.padded(values).median(1).values
         ascending = self.padded(values, torch.inf).sort(1).values
@@ -119,7 +125,9 @@ class Segments:
         return numbers.index_select(0, self.owner)
 
     def parts(self, components: tuple[int, Tensor]) -> list[int]:
-        """How many components every cloud has, of all and their labels ``(n,)``; a warning where there are several."""
+        """How many components every cloud has, of all and their labels ``(n,)``; a warning where
+        there are several.
+        """
         total, labels = components  # which ascend from cloud to cloud
         counts = [b - a for a, b in pairwise([*labels[self.first].tolist(), total])]
         for size, count in zip(self.sizes, counts, strict=True):
@@ -130,19 +138,28 @@ class Segments:
 
 
 def framed(points: Tensor, each: Segments) -> tuple[Tensor, list[Frame], Tensor]:
-    """Stacked points ``(n, d)``, every cloud in its own frame, these frames, and their scales ``(b,)``."""
+    """Stacked points ``(n, d)``, every cloud in its own frame, these frames, and their scales
+    ``(b,)``.
+    """
     centre = each.mean(points)
     points = points - each.spread(centre)
     scale = each.padded(points.square().sum(1)).amax(1).sqrt()
     frames = [Frame(c, s) for c, s in zip(centre, scale.tolist(), strict=True)]
-    return points / each.spread(scale.clamp_min(torch.finfo(points.dtype).tiny))[:, None], frames, scale
+    return (
+        points / each.spread(scale.clamp_min(torch.finfo(points.dtype).tiny))[:, None],
+        frames,
+        scale,
+    )
 
 
 def nearest(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Distances and indices `(b, n, k)` of the `k` nearest others, ascending; exact, batched."""
-    # Differences, not the Gram form: three coordinates are cheap and neighbours at 1e-3 survive TF32 settings.
-    # One coordinate at a time: torch.cdist without its matrix form takes tens of times longer on a GPU.
-    distance = torch.zeros(*points.shape[:2], points.shape[1], dtype=points.dtype, device=points.device)
+    # Differences, not the Gram form: three coordinates are cheap and neighbours at 1e-3 survive
+    # TF32 settings. One coordinate at a time: torch.cdist without its matrix form takes tens of
+    # times longer on a GPU.
+    distance = torch.zeros(
+        *points.shape[:2], points.shape[1], dtype=points.dtype, device=points.device
+    )
     for x in points.unbind(-1):
         distance.add_((x[:, :, None] - x[:, None]).square_())
     distance.sqrt_()
@@ -151,14 +168,18 @@ def nearest(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
         values, index = distance.topk(k, largest=False)
         return values, index
     found = []
-    for _ in range(k):  # on a GPU k reductions are many times quicker than one selection along rows this long
+    for _ in range(
+        k
+    ):  # on a GPU k reductions are many times quicker than one selection along rows this long
         found.append(distance.min(-1, keepdim=True))
         distance.scatter_(-1, found[-1].indices, float("inf"))
     return torch.cat([f.values for f in found], -1), torch.cat([f.indices for f in found], -1)
 
 
 def memory_order(matrix: Tensor, points: Tensor | None = None) -> Tensor | None:
-    """An order of the rows that keeps neighbours close in memory, or ``None`` where it would not pay."""
+    """An order of the rows that keeps neighbours close in memory, or ``None`` where it would not
+    pay.
+    """
     if matrix.shape[0] < REORDER:
         return None
     if points is not None and points.shape[1] <= 3:
@@ -167,17 +188,27 @@ def memory_order(matrix: Tensor, points: Tensor | None = None) -> Tensor | None:
         return None
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-    return torch.from_numpy(reverse_cuthill_mckee(as_scipy(matrix), symmetric_mode=True).astype(np.int64))
+    return torch.from_numpy(
+        reverse_cuthill_mckee(as_scipy(matrix), symmetric_mode=True).astype(np.int64)
+    )
 
 
 def morton_order(points: Tensor) -> Tensor:
-    """The order of the points along a Z-shaped space-filling curve; ``points (n, d)``, d at most 3."""
+    """The order of the points along a Z-shaped space-filling curve; ``points (n, d)``, d at most
+    3.
+    """
     bits = 20
     low = points.amin(0)
     extent = (points.amax(0) - low).amax().clamp_min(torch.finfo(points.dtype).tiny)
     cells = ((points - low) / extent * (2**bits - 1)).to(torch.int64)
     # Spread the 20 bits of every coordinate to each third bit of one 60-bit key.
-    masks = (0x1F00000000FFFF, 0x1F0000FF0000FF, 0x100F00F00F00F00F, 0x10C30C30C30C30C3, 0x1249249249249249)
+    masks = (
+        0x1F00000000FFFF,
+        0x1F0000FF0000FF,
+        0x100F00F00F00F00F,
+        0x10C30C30C30C30C3,
+        0x1249249249249249,
+    )
     for shift, mask in zip((32, 16, 8, 4, 2), masks, strict=True):
         cells = (cells | (cells << shift)) & mask
     key = cells[:, 0].clone()
@@ -187,25 +218,39 @@ def morton_order(points: Tensor) -> Tensor:
 
 
 def as_scipy(matrix: Tensor) -> Any:
-    """The same CSR matrix as a scipy array with 32-bit indices, on the host over the same memory."""
+    """The same CSR matrix as a scipy array with 32-bit indices, on the host over the same
+    memory.
+    """
     from scipy.sparse import csr_array
 
-    parts = [part.cpu().numpy() for part in (matrix.values(), matrix.col_indices(), matrix.crow_indices())]
+    parts = [
+        part.cpu().numpy()
+        for part in (matrix.values(), matrix.col_indices(), matrix.crow_indices())
+    ]
     small = np.int32 if len(parts[1]) < 2**31 else np.int64
-    return csr_array((parts[0], *(part.astype(small, copy=False) for part in parts[1:])), shape=tuple(matrix.shape))
+    return csr_array(
+        (parts[0], *(part.astype(small, copy=False) for part in parts[1:])),
+        shape=tuple(matrix.shape),
+    )
 
 
 BATCH = 16384  # cuSOLVER fails on much longer batches
-FEW = 64  # matrices for which a device calls cuSOLVER once instead: it takes half a MiB for each, 5 GiB for 10 000
+# matrices for which a device calls cuSOLVER once instead: it takes half a MiB for each, 5 GiB for
+# 10 000
+FEW = 64
 
 
 def principal_axes(matrices: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues ``(n, d)``, ascending, and eigenvectors ``(n, d, d)`` of symmetric matrices ``(n, d, d)``."""
+    """Eigenvalues ``(n, d)``, ascending, and eigenvectors ``(n, d, d)`` of symmetric matrices ``(n,
+    d, d)``.
+    """
     d = matrices.shape[-1]
     few = matrices.device.type != "cpu" and len(matrices) <= FEW
     if d not in (2, 3) or few:
         found = [torch.linalg.eigh(part) for part in matrices.split(BATCH)]
-        return torch.cat([values for values, _ in found]), torch.cat([vectors for _, vectors in found])
+        return torch.cat([values for values, _ in found]), torch.cat(
+            [vectors for _, vectors in found]
+        )
     scale = matrices.abs().amax((1, 2)).clamp_min_(torch.finfo(matrices.dtype).tiny)
     a = matrices.permute(1, 2, 0).contiguous() / scale  # (d, d, n): every number of all matrices
     if d == 2:
@@ -215,17 +260,24 @@ def principal_axes(matrices: Tensor) -> tuple[Tensor, Tensor]:
         outer, largest = _outermost(a)
         x, y, z = outer
         zero = torch.zeros_like(x)
-        first = torch.where(x.abs() > y.abs(), torch.stack([-z, zero, x]), torch.stack([zero, z, -y]))
+        first = torch.where(
+            x.abs() > y.abs(), torch.stack([-z, zero, x]), torch.stack([zero, z, -y])
+        )
         first = first / first.square().sum(0).sqrt_()
         low, high, (small, large) = _pair(a, first, _cross(outer, first))
         own = (outer * (a * outer).sum(1)).sum(0)
-        axes = torch.where(largest, torch.stack([low, high, outer]), torch.stack([outer, low, high]))
-        values = torch.where(largest, torch.stack([small, large, own]), torch.stack([own, small, large]))
+        axes = torch.where(
+            largest, torch.stack([low, high, outer]), torch.stack([outer, low, high])
+        )
+        values = torch.where(
+            largest, torch.stack([small, large, own]), torch.stack([own, small, large])
+        )
     return (values * scale).mT, axes.permute(2, 1, 0)
 
 
 def canonical_pose(points: Tensor, mass: Tensor) -> Tensor:
-    """`(b, 4, 3)` such that `[x, 1] @ pose` is centred, on principal axes (largest first, skew positive), of rms 1.
+    """`(b, 4, 3)` such that `[x, 1] @ pose` is centred, on principal axes (largest first, skew
+    positive), of rms 1.
 
     Points `(b, n, 3)` and their mass `(b, n)`, which sums to 1; those without mass do not count.
     """
@@ -241,7 +293,9 @@ def canonical_pose(points: Tensor, mass: Tensor) -> Tensor:
 
 
 def _pair(a: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The two eigenvectors ``(d, n)`` in the planes of ``p`` and ``q``, and their values ``(2, n)``, ascending."""
+    """The two eigenvectors ``(d, n)`` in the planes of ``p`` and ``q``, and their values ``(2,
+    n)``, ascending.
+    """
     image, other = (a * p).sum(1), (a * q).sum(1)
     here, off, there = (p * image).sum(0), 2 * (p * other).sum(0), (q * other).sum(0)
     apart = there - here
@@ -257,7 +311,9 @@ def _pair(a: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _outermost(a: Tensor) -> tuple[Tensor, Tensor]:
-    """The unit eigenvector ``(3, n)`` whose eigenvalue is farthest from the others, and whether it is the largest."""
+    """The unit eigenvector ``(3, n)`` whose eigenvalue is farthest from the others, and whether it
+    is the largest.
+    """
     k = a.clone()
     mean = (k[0, 0] + k[1, 1] + k[2, 2]) / 3
     for i in range(3):

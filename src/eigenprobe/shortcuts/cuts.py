@@ -1,23 +1,26 @@
-"""Which neighbours are real: the shipped network judges the suspicious edges of a graph, and short-cuts are cut.
+"""Which neighbours are real: the shipped network judges the suspicious edges of a graph, and
+short-cuts are cut.
 
-    graph (n, k) -> suspects -> logits (e,) -> edges above the threshold are cut -> graph without them
+    graph (n, k) -> suspects -> logits (e,) -> edges above the threshold are cut -> graph without
+    them
 
-A row that lost neighbours keeps the real ones among those that were judged and repeats its nearest one to the end.
-Cut edges of which the network is not certain go on as `Graph.doubtful`, with a share of their weight.
-Cuts that would split off a part are undone at the half of its edges that the network was less sure of, unless it is
-sure of nearly all edges round the part, which are then all cut: a wrong split adds a vanishing eigenvalue and moves
-every vector after it.
+A row that lost neighbours keeps the real ones among those that were judged and repeats its nearest
+one to the end. Cut edges of which the network is not certain go on as `Graph.doubtful`, with a
+share of their weight. Cuts that would split off a part are undone at the half of its edges that the
+network was less sure of, unless it is sure of nearly all edges round the part, which are then all
+cut: a wrong split adds a vanishing eigenvalue and moves every vector after it.
 
 What tells a short-cut from a real neighbour: where to look, and what is seen there.
 
     suspicious   the nearest 18 of a point do not lie on one quadric over their plane
                  rms residual of  z ~ (1, u, v, u^2, uv, v^2)  above a share of the spacing
-    looked at    the suspicious points with a few strongly suspicious ones among themselves and their neighbours
-    edges        all undirected edges of the graph with an end that is looked at;  (e,)
-    inputs       numbers that no rotation, scale or order of the points changes;  points (a, NODE), edges (e, EDGE)
+    looked at    the suspicious points with a few strongly suspicious ones among themselves and
+    their neighbours edges        all undirected edges of the graph with an end that is looked at;
+    (e,) inputs       numbers that no rotation, scale or order of the points changes;  points (a,
+    NODE), edges (e, EDGE)
 
-Points that are plainly fine cost one 3 x 3 eigenproblem.  Stacked clouds (`Graph.clouds`) are handled at once; every
-statistic is taken on its own cloud.
+Points that are plainly fine cost one 3 x 3 eigenproblem.  Stacked clouds (`Graph.clouds`) are
+handled at once; every statistic is taken on its own cloud.
 """
 
 from __future__ import annotations
@@ -30,10 +33,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..errors import InputError, warn
+from ..errors import InputError
 from ..graph import components, estimate_dimension
 from ..graph.arranged import Arranged
 from ..graph.graph import Edges, Graph, local_spacing, undirected
+from ..graph.quadrics import without_noise
 from ..sampling.farthest import farthest_points
 from ..search.layout import Segments, canonical_pose, principal_axes
 from .network import SHIPPED, SUSPICION, ShortcutNetwork, Suspects, Suspicion, read_shortcut
@@ -44,26 +48,29 @@ class Decision:
     """When an edge is cut; chosen on the development shapes (`docs/constants.md`)."""
 
     threshold: float = 2.0  # logit above which an edge is a short-cut
-    weight: float = 6.0  # of a short-cut in training: odds are so many times too large
-    bold: float = 0.5  # the same where most points are suspicious: coarse and noisy clouds have more short-cuts ...
-    doubtful: tuple[float, float] = (0.1, 0.6)  # ... by the share of such points, from the one to the other
+    # the same where most points are suspicious: coarse and noisy clouds have more short-cuts ...
+    bold: float = 0.5
+    doubtful: tuple[float, float] = (
+        0.1,
+        0.6,
+    )  # ... by the share of such points, from the one to the other
     careful: float = 3.5  # the same on a very uneven cloud, where false cuts are more common ...
     uneven: tuple[float, float] = (0.15, 0.45)  # ... by the deviation of the log of the spacing
-    sparse: float = 4.0  # usual spacings of the cloud from which nothing is cut: the sparse side of a step in density
-    certain: float = 3.0  # logit up to which a cut edge is in doubt: it keeps a share of its weight ...
+    # usual spacings of the cloud from which nothing is cut: the sparse side of a step in density
+    sparse: float = 4.0
+    certain: float = (
+        3.0  # logit up to which a cut edge is in doubt: it keeps a share of its weight ...
+    )
     adjacent: int = 5  # ... if it joins a point to one of its nearest: stencils are small
-    sure: float = 2.2  # tenth percentile of the logits round a part above which it may be split off ...
+    sure: float = (
+        2.2  # tenth percentile of the logits round a part above which it may be split off ...
+    )
     part: int = 20  # ... if it has at least so many points
     near: int = 4  # real neighbours of each point that must hold the cloud together
     rounds: int = 40  # of restoring
 
 
 DECISION = Decision()
-VOXELS = Decision(threshold=4.5, bold=3.0, careful=6.0, certain=5.5, sure=4.7)
-MOVED = replace(VOXELS, threshold=2.5, bold=1.5, careful=4.0)  # of points that cleaning moved
-LAYERS = 3000, 0.4  # cleaned points from which, and cuts per point above which sheets are layers of one surface: scans
-# that are off by 2 % have .47 to 2.7, noise of .5 to 2 % up to .35, shapes without noise up to .13
-LOOKED, DISTINCT = 4096, 0.125  # points whose coordinates are compared; share of distinct ones below which it is a grid
 
 
 @cache
@@ -76,57 +83,51 @@ Neighbours = Literal["learned", "plain"] | int
 
 
 def without_short_cuts(
-    cloud: Arranged, neighbours: Neighbours | None = None, dimension: float | None = None, moved: bool = False
+    cloud: Arranged, neighbours: Neighbours | None = None, dimension: float | None = None
 ) -> tuple[Arranged, float]:
-    """The cloud with the short-cuts cut from its graph, and its dimension; `"learned"` is the default.
+    """The cloud with the short-cuts cut from its graph and its noise removed, and its dimension;
+    `"learned"` is the default.
 
-    ``moved`` says that its points were cleaned. Such clouds and voxels the network has not seen: it must be surer.
-
-    Only surfaces in three dimensions are judged: a number of neighbours, `"plain"`, another metric and any other
-    dimension leave the graph as it is.
+    Only surfaces in three dimensions are judged: a number of neighbours, `"plain"`, another metric
+    and any other dimension leave the graph as it is.
     """
     if isinstance(neighbours, str) and neighbours not in ("learned", "plain"):
-        raise InputError(f"neighbours must be 'learned', 'plain' or a whole number, got {neighbours!r}")
+        raise InputError(
+            f"neighbours must be 'learned', 'plain' or a whole number, got {neighbours!r}"
+        )
     graph = cloud.graph
     dimension = estimate_dimension(graph) if dimension is None else dimension
-    judged = neighbours in (None, "learned") and graph.metric == "euclidean" and graph.points.shape[1] == 3
-    if not judged or round(dimension) != 2 or graph.k < SUSPICION.judged:
+    surface = graph.metric == "euclidean" and graph.points.shape[1] == 3 and round(dimension) == 2
+    if not surface or graph.k < SUSPICION.judged:
         return cloud, dimension
-    decision = VOXELS if _on_a_grid(graph.points) else MOVED if moved else DECISION
-    graph, pairs, doubts = real_neighbours(graph, decision=decision)
-    if moved and graph.n >= LAYERS[0] and len(pairs) > LAYERS[1] * graph.n:
-        warn("points lie in layers, as scans do that are not well registered: they are taken for one surface")
-        return cloud, dimension
-    return replace(cloud, graph=graph, short_cuts=pairs, doubts=doubts), dimension
-
-
-def _on_a_grid(points: Tensor) -> bool:
-    """Whether points ``(n, d)`` are the voxels of a grid along the axes: their distinct coordinates are few."""
-    some = points[:: max(1, len(points) // LOOKED)]
-    return all(len(x.unique()) < DISTINCT * len(some) for x in some.unbind(1))
+    pairs = None
+    if neighbours in (None, "learned"):
+        graph, pairs = real_neighbours(graph)
+    graph, noisy = without_noise(graph)
+    return replace(cloud, graph=graph, short_cuts=pairs, noisy=bool(noisy.any())), dimension
 
 
 @torch.no_grad()
-def real_neighbours(
-    graph: Graph, network: ShortcutNetwork | None = None, decision: Decision = DECISION
-) -> tuple[Graph, Tensor, tuple[Tensor, Tensor]]:
-    """The graph without its short-cuts, the edges ``(c, 2)`` that were cut, as rows of the graph, and those ``(e, 2)``
-    that were judged and kept, with the probability ``(e,)`` of each to be a short-cut after all."""
+def real_neighbours(graph: Graph, network: ShortcutNetwork | None = None) -> tuple[Graph, Tensor]:
+    """The graph without its short-cuts, and the edges ``(c, 2)`` that were cut, as rows of the
+    graph.
+    """
     suspects = find_suspects(graph)
     if suspects is None:
-        nothing = torch.empty((0, 2), dtype=torch.int64, device=graph.device)
-        return graph, nothing, (nothing, graph.distances.new_empty(0))
+        return graph, torch.empty((0, 2), dtype=torch.int64, device=graph.device)
     network = shipped() if network is None else network
     if next(network.parameters()).device != graph.device:
         network = network.to(graph.device)
     with torch.inference_mode():
         logits = network(suspects)
-    cut, doubtful = decide(graph, suspects, logits, decision)
-    ends = torch.stack([suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]], 1)
-    doubts = ends[~cut], (logits[~cut] - math.log(decision.weight)).sigmoid().to(graph.distances.dtype)
+    cut, doubtful = decide(graph, suspects, logits)
+    ends = torch.stack(
+        [suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]], 1
+    )
     if not bool(cut.any()):
-        return graph, ends[cut], doubts
-    return replace(keep_only(graph, _kept(suspects.entry, cut)), doubtful=ends[doubtful]), ends[cut], doubts
+        return graph, ends[cut]
+    kept = keep_only(graph, _kept(suspects.entry, cut))
+    return replace(kept, doubtful=ends[doubtful]), ends[cut]
 
 
 def _kept(entry: Tensor, cut: Tensor) -> Tensor:
@@ -134,7 +135,9 @@ def _kept(entry: Tensor, cut: Tensor) -> Tensor:
     return ~torch.cat([cut, cut.new_zeros(1)])[entry]
 
 
-def decide(graph: Graph, suspects: Suspects, logits: Tensor, decision: Decision = DECISION) -> tuple[Tensor, Tensor]:
+def decide(
+    graph: Graph, suspects: Suspects, logits: Tensor, decision: Decision = DECISION
+) -> tuple[Tensor, Tensor]:
     """Which of the judged edges ``(e,)`` are cut, and at which of those a doubt remains."""
     head, tail = suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]
     threshold, relative = _thresholds(graph, suspects, decision)
@@ -161,14 +164,25 @@ def decide(graph: Graph, suspects: Suspects, logits: Tensor, decision: Decision 
 
 
 def _thresholds(graph: Graph, suspects: Suspects, decision: Decision) -> tuple[Tensor, Tensor]:
-    """The logit above which edges of every cloud are cut, ``(b,)``, and the log of the spacing over the usual one,
-    ``(n,)``."""
-    spacing = graph.distances[:, :6].square().mean(1).clamp_min(torch.finfo(graph.distances.dtype).tiny).log() / 2
+    """The logit above which edges of every cloud are cut, ``(b,)``, and the log of the spacing over
+    the usual one, ``(n,)``."""
+    spacing = (
+        graph.distances[:, :6]
+        .square()
+        .mean(1)
+        .clamp_min(torch.finfo(graph.distances.dtype).tiny)
+        .log()
+        / 2
+    )
     clouds = graph.each
     apart = spacing - clouds.spread(clouds.mean(spacing))
     deviation = (clouds.sum(apart.square()) / (clouds.counts - 1)).sqrt()
-    doubtful = torch.bincount(suspects.owner[suspects.suspicious], minlength=len(clouds)) / clouds.counts
-    usual = decision.threshold + (decision.bold - decision.threshold) * _share_of(doubtful, decision.doubtful)
+    doubtful = (
+        torch.bincount(suspects.owner[suspects.suspicious], minlength=len(clouds)) / clouds.counts
+    )
+    usual = decision.threshold + (decision.bold - decision.threshold) * _share_of(
+        doubtful, decision.doubtful
+    )
     return usual + (decision.careful - usual) * _share_of(deviation, decision.uneven), apart
 
 
@@ -213,8 +227,14 @@ def find_suspects(graph: Graph, settings: Suspicion = SUSPICION) -> Suspects | N
     x, index = graph.points.float(), graph.indices
     clouds = graph.each
     distance = graph.distances.float().clamp_min(1e-12)
-    offsets = (x.index_select(0, index.flatten()).view(*index.shape, 3) - x[:, None]).permute(2, 0, 1).contiguous()
-    variance, axes = _spectrum(_products(offsets - offsets.mean(2, keepdim=True)).sum(2))  # offsets (3, n, k)
+    offsets = (
+        (x.index_select(0, index.flatten()).view(*index.shape, 3) - x[:, None])
+        .permute(2, 0, 1)
+        .contiguous()
+    )
+    variance, axes = _spectrum(
+        _products(offsets - offsets.mean(2, keepdim=True)).sum(2)
+    )  # offsets (3, n, k)
     spacing = local_spacing(index, distance).length
     thick = variance[:, 0] > settings.flat * variance[:, 2]
     residual = torch.zeros_like(spacing)
@@ -229,7 +249,9 @@ def find_suspects(graph: Graph, settings: Suspicion = SUSPICION) -> Suspects | N
     landmarks = _landmarks(x, clouds, settings.landmarks)  # (b, L)
     involved = looked.clone()
     involved[index[looked].reshape(-1)] = True
-    ends = looked[:, None] | (looked[index] & involved[:, None])  # (n, k): both ends are involved, one is looked at
+    ends = looked[:, None] | (
+        looked[index] & involved[:, None]
+    )  # (n, k): both ends are involved, one is looked at
     edges, entry = undirected(index, ends)
     involved[landmarks.reshape(-1)] = True
     nodes = involved.nonzero()[:, 0]
@@ -248,21 +270,33 @@ def find_suspects(graph: Graph, settings: Suspicion = SUSPICION) -> Suspects | N
     pairs = near.pairs(edges, ranks, normals, place)
     local = Edges(place[edges.head], place[edges.tail], len(nodes))
     known = torch.full_like(index, -1).masked_scatter_(ends, entry)
-    return Suspects(nodes, local, ranks[0] < settings.message, points, pairs, owner, place[landmarks], known)
+    return Suspects(
+        nodes, local, ranks[0] < settings.message, points, pairs, owner, place[landmarks], known
+    )
 
 
 class _Neighbourhoods:
     """The neighbours of every point, and the numbers computed from them."""
 
-    def __init__(self, x: Tensor, index: Tensor, offsets: Tensor, distance: Tensor, spacing: Tensor) -> None:
-        self.x, self.index, self.offsets, self.distance, self.spacing = x, index, offsets, distance, spacing
+    def __init__(
+        self, x: Tensor, index: Tensor, offsets: Tensor, distance: Tensor, spacing: Tensor
+    ) -> None:
+        self.x, self.index, self.offsets, self.distance, self.spacing = (
+            x,
+            index,
+            offsets,
+            distance,
+            spacing,
+        )
 
     def points(
         self, nodes: Tensor, residual: Tensor, suspicious: Tensor, owner: Tensor, clouds: Segments
     ) -> tuple[Tensor, Tensor]:
         """``(a, NODE)`` and the normals ``(3, a, scales)``."""
         h, d = self.spacing[nodes, None], self.distance[nodes]
-        sums = _products(self.offsets.index_select(1, nodes)).cumsum(2)[..., [count - 1 for count in SCALES]]
+        sums = _products(self.offsets.index_select(1, nodes)).cumsum(2)[
+            ..., [count - 1 for count in SCALES]
+        ]
         variance, axes = _spectrum(sums.flatten(1))  # (a 3, 3): every scale of every point
         normals = axes[..., 0].unflatten(0, (len(nodes), -1))
         parts = [(variance[:, :2] / variance[:, 2:].clamp_min(1e-20)).reshape(len(nodes), -1)]
@@ -271,7 +305,9 @@ class _Neighbourhoods:
         pose = canonical_pose(clouds.padded(self.x), clouds.padded(share))  # (b, 4, 3)
         size = pose[:, :3].norm(dim=1).amax(1).reciprocal()  # root mean square
         turn = pose[owner]
-        local = (self.x[nodes, None] @ turn[:, :3])[:, 0] + turn[:, 3]  # (a, 3) canonical coordinates
+        local = (self.x[nodes, None] @ turn[:, :3])[:, 0] + turn[
+            :, 3
+        ]  # (a, 3) canonical coordinates
         own = (normals[:, 1, None] @ turn[:, :3])[:, 0] * size[owner, None]
         i, j = torch.triu_indices(3, 3, device=self.x.device)
         relative = h / size[owner, None]
@@ -282,42 +318,68 @@ class _Neighbourhoods:
         return torch.cat(parts, 1), normals.permute(2, 0, 1)
 
     def pairs(self, edges: Edges, ranks: Tensor, normals: Tensor, place: Tensor) -> Tensor:
-        """``(e, EDGE)``; what differs between the two ends enters as the smaller and the larger of both."""
+        """``(e, EDGE)``; what differs between the two ends enters as the smaller and the larger of
+        both.
+        """
         head, tail = edges.head, edges.tail
         chord = self.x.index_select(0, tail) - self.x.index_select(0, head)
         d = chord.norm(dim=1).clamp_min(1e-12)
         here, there = self.spacing[head], self.spacing[tail]
         gap, detour, common = self._between(head, tail, d)
-        first, second = (normals.index_select(1, place[end]) for end in (head, tail))  # (3, e, scales)
+        first, second = (
+            normals.index_select(1, place[end]) for end in (head, tail)
+        )  # (3, e, scales)
         alike = (first * second).sum(0).abs()
         unit = (chord / d[:, None]).mT[..., None]
-        low, high = _sorted((first * unit).sum(0).abs(), (second * unit).sum(0).abs())  # (e, scales)
+        low, high = _sorted(
+            (first * unit).sum(0).abs(), (second * unit).sum(0).abs()
+        )  # (e, scales)
         tilt = (high * (d / (here * there).sqrt())[:, None]).clamp_max(6)
         angles = torch.stack([alike, low, high], 2).flatten(1)
-        parts = [*_sorted(d / here, d / there), (here / there).log().abs(), *(ranks / self.index.shape[1]), gap, detour]
+        parts = [
+            *_sorted(d / here, d / there),
+            (here / there).log().abs(),
+            *(ranks / self.index.shape[1]),
+            gap,
+            detour,
+        ]
         return torch.cat([torch.stack(parts, 1), common.mT, angles, tilt], 1)
 
     def _between(self, head: Tensor, tail: Tensor, d: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """How empty the middle is, the best detour by one neighbour, and the shares ``(3, e)`` of common neighbours.
+        """How empty the middle is, the best detour by one neighbour, and the shares ``(3, e)`` of
+        common neighbours.
 
-        With o to a neighbour and c to the other end, |o - c/2|^2 and |o - c|^2 follow from |o|^2 and o.c.
+        With o to a neighbour and c to the other end, |o - c/2|^2 and |o - c|^2 follow from |o|^2
+        and o.c.
         """
-        gap, detour, common = torch.empty_like(d), torch.empty_like(d), torch.empty((3, len(d)), device=d.device)
-        table = torch.cat([self.offsets, self.distance.square()[None]]).transpose(0, 1).flatten(1)  # (n, 4 k)
+        gap, detour, common = (
+            torch.empty_like(d),
+            torch.empty_like(d),
+            torch.empty((3, len(d)), device=d.device),
+        )
+        table = (
+            torch.cat([self.offsets, self.distance.square()[None]]).transpose(0, 1).flatten(1)
+        )  # (n, 4 k)
         lists = self.index.mT.contiguous()  # (k, n)
         for part in torch.arange(len(d), device=d.device).split(1 << 14):
             far2, ends = d[part].square(), (head[part], tail[part])
             chord = self.x.index_select(0, ends[1]) - self.x.index_select(0, ends[0])
             middle = way = 9 * far2
             for start, end, along in zip(ends, ends[::-1], (chord, -chord), strict=True):
-                *offsets, near2 = table.index_select(0, start).unflatten(1, (4, -1)).unbind(1)  # (e, k)
+                *offsets, near2 = (
+                    table.index_select(0, start).unflatten(1, (4, -1)).unbind(1)
+                )  # (e, k)
                 dot = torch.zeros((), device=d.device)
                 for offset, component in zip(offsets, along.unbind(1), strict=True):
                     dot = torch.addcmul(dot, offset, component[:, None])
                 near2.masked_fill_(self.index.index_select(0, start) == end[:, None], torch.inf)
                 middle = torch.minimum(middle, (near2 - dot).amin(1) + far2 / 4)
-                way = torch.minimum(way, torch.maximum(near2, near2 - 2 * dot + far2[:, None]).amin(1))
-            gap[part], detour[part] = (value.clamp_min(0).sqrt_() / d[part] for value in (middle, way))
+                way = torch.minimum(
+                    way, torch.maximum(near2, near2 - 2 * dot + far2[:, None]).amin(1)
+                )
+            gap[part], detour[part] = (
+                value.clamp_min(0).sqrt_() / d[part] for value in (middle, way)
+            )
             one, other = (lists.index_select(1, end) for end in ends)
             same = one[:, None] == other  # (k, k, e)
             for row, count in enumerate(SCALES):
@@ -336,14 +398,18 @@ def _products(offsets: Tensor) -> Tensor:
 
 
 def _spectrum(products: Tensor) -> tuple[Tensor, Tensor]:
-    """Ascending variances ``(n, 3)``, of their sum, and axes ``(n, 3, 3)`` of sums of products ``(6, n)``."""
+    """Ascending variances ``(n, 3)``, of their sum, and axes ``(n, 3, 3)`` of sums of products
+    ``(6, n)``.
+    """
     products = products.double() / products[:3].double().sum(0).clamp_min(1e-30)
     variance, axes = principal_axes(products[[0, 3, 4, 3, 1, 5, 4, 5, 2]].mT.unflatten(1, (3, 3)))
     return variance.clamp_min(0).float(), axes.float()
 
 
 def _quadric_residual(offsets: Tensor, axes: Tensor) -> Tensor:
-    """Root mean square distance ``(n,)`` of neighbours ``(3, n, k)`` from the best quadric over their plane."""
+    """Root mean square distance ``(n,)`` of neighbours ``(3, n, k)`` from the best quadric over
+    their plane.
+    """
     scale = offsets.square().sum(0).amax(1).sqrt().clamp_min(1e-30)
     z, v, u = ((axes.permute(2, 1, 0) / scale)[..., None] * offsets).sum(1)  # (n, k)
     terms = torch.stack([torch.ones_like(u), u, v, u * u, u * v, v * v, z], 1)  # (n, 7, k)
@@ -354,11 +420,15 @@ def _quadric_residual(offsets: Tensor, axes: Tensor) -> Tensor:
 
 
 def _landmarks(x: Tensor, clouds: Segments, count: int) -> Tensor:
-    """Rows ``(b, L)`` of far-apart points of every cloud, from a regular subset: the same alone and in a stack."""
+    """Rows ``(b, L)`` of far-apart points of every cloud, from a regular subset: the same alone and
+    in a stack.
+    """
     count = min(count, *clouds.sizes)
     if len(clouds) == 1:
         step = max(1, len(x) // CANDIDATES)
-        return step * farthest_points(x[::step].cpu(), count)[None].to(x.device)  # a thousand launches on a device
+        return step * farthest_points(x[::step].cpu(), count)[None].to(
+            x.device
+        )  # a thousand launches on a device
     every = (clouds.counts // CANDIDATES).clamp_min(1)
     inside = torch.arange(len(x), device=x.device) - clouds.first[clouds.owner]
     offered = clouds.padded((inside % every[clouds.owner] == 0).to(x.dtype)) > 0

@@ -1,16 +1,19 @@
 """Other operators from the same smoother: another metric, another measure, a potential, a boundary.
 
-    anisotropic      lengths along a tangent field f count 1 + |f| times               (a field of `balanced`)
-    weighted         div(rho grad f) / rho,   W <- W sqrt(rho_i rho_j),  M <- M rho
-    diffusion maps   rho = q^(2 - 2 alpha) with the density q = 1 / (n m_i) of the samples   [Coifman, Lafon 2006]
-    scale-invariant  metric |K| g of a surface with Gaussian curvature K: W stays, M <- M |K|       [Aflalo et al. 2013]
-    potential        H = (I - A) / tau + diag(v - min v)     A' = I - tau' H,   lambda = min v + (1 - mu) / tau'
-    dirichlet        rows and columns of points where functions vanish are decoupled, their own gap is 1, the largest
-    curvature        z(u) = a.u + u^T H u / 2 + cubic   heights over the tangent plane, weighted, u (n, k, 2)
-                     S = G^-1 H / sqrt(1 + |a|^2)       shape operator, G = I + a a^T;   K = det H / (1 + |a|^2)^2
+    anisotropic      lengths along a tangent field f count 1 + |f| times               (a field of
+    `balanced`) weighted         div(rho grad f) / rho,   W <- W sqrt(rho_i rho_j),  M <- M rho
+    diffusion maps   rho = q^(2 - 2 alpha) with the density q = 1 / (n m_i) of the samples
+    [Coifman, Lafon 2006] scale-invariant  metric |K| g of a surface with Gaussian curvature K: W
+    stays, M <- M |K|       [Aflalo et al. 2013] potential        H = (I - A) / tau + diag(v - min
+    v)     A' = I - tau' H,   lambda = min v + (1 - mu) / tau' dirichlet        rows and columns of
+    points where functions vanish are decoupled, their own gap is 1, the largest curvature
+    z(u) = a.u + u^T H u / 2 + cubic   heights over the tangent plane, weighted, u (n, k, 2)
+                     S = G^-1 H / sqrt(1 + |a|^2)       shape operator, G = I + a a^T;   K = det H /
+                     (1 + |a|^2)^2
 
-After a potential or a boundary the constant is no longer an eigenvector, which ``lowest`` says (the number that the
-eigenvalues are counted from; None for a plain smoother).  Arrays: v, rho and the mask have one entry per point, (n,).
+After a potential or a boundary the constant is no longer an eigenvector, which ``lowest`` says (the
+number that the eigenvalues are counted from; None for a plain smoother).  Arrays: v, rho and the
+mask have one entry per point, (n,).
 """
 
 from dataclasses import replace
@@ -29,12 +32,16 @@ from .cells import at_boundary
 from .smoother import Smoother, csr
 from .stencil import principal
 
-WIDTH = 0.55  # of the Gaussian weight, in distances to the last neighbour: a bias of half a per cent at 30 neighbours
+# of the Gaussian weight, in distances to the last neighbour: a bias of half a per cent at 30
+# neighbours
+WIDTH = 0.55
 RIDGE = 1e-9  # of the normal equations: collinear neighbours
 
 
 class Curvature(NamedTuple):
-    """Principal curvatures ``values (n, 2)``, the larger magnitude first, and the ``direction (n, 3)`` of the first."""
+    """Principal curvatures ``values (n, 2)``, the larger magnitude first, and the ``direction (n,
+    3)`` of the first.
+    """
 
     values: Tensor
     direction: Tensor
@@ -45,17 +52,22 @@ class Curvature(NamedTuple):
 
 
 def curvature(graph: Graph, dimension: float) -> Curvature:
-    """The curvature of the surface that a graph in three dimensions samples, in one over the units of its points."""
+    """The curvature of the surface that a graph in three dimensions samples, in one over the units
+    of its points.
+    """
     graph = graph.without_loops()
     if graph.points.shape[1] != 3 or round(dimension) != 2 or graph.metric != "euclidean":
         shape = f"dimension {dimension:.3g} in {graph.points.shape[1]}"
-        raise InputError(f"curvature is that of a surface in three dimensions, got points of {shape}")
+        raise InputError(
+            f"curvature is that of a surface in three dimensions, got points of {shape}"
+        )
     offsets = graph.points[graph.indices] - graph.points[:, None]
     scale = graph.distances[:, -1, None].clamp_min(torch.finfo(offsets.dtype).tiny)
     weight = torch.exp(-(graph.distances / (WIDTH * scale)).square() / 2)[..., None]  # (n, k, 1)
     offsets = offsets / scale[..., None]
     frames = principal(offsets.mT @ (weight * offsets), 3).flip(2)  # two tangents, then the normal
-    # Directions get the length of the chord: on a sphere z = |chord|^2 / 2r exactly, and a quadratic has no bias.
+    # Directions get the length of the chord: on a sphere z = |chord|^2 / 2r exactly, and a
+    # quadratic has no bias.
     x, y, z = (offsets @ frames).unbind(2)
     longer = (1 + z.square() / (x * x + y * y).clamp_min(1e-12)).sqrt()
     x, y = x * longer, y * longer
@@ -63,34 +75,52 @@ def curvature(graph: Graph, dimension: float) -> Curvature:
     design = torch.stack(terms, 2)
     normal = design.mT @ (weight * design)
     normal = normal + RIDGE * torch.eye(len(terms), dtype=x.dtype, device=x.device)
-    a, b, p, q, r = torch.linalg.solve(normal, design.mT @ (weight * z[..., None]))[:, :5, 0].unbind(1)
+    a, b, p, q, r = torch.linalg.solve(normal, design.mT @ (weight * z[..., None]))[
+        :, :5, 0
+    ].unbind(1)
     slope, hessian = torch.stack([a, b], 1), torch.stack([p, q, q, r], 1).reshape(-1, 2, 2)
     rise = 1 + slope.square().sum(1)
     # G^-1/2 H G^-1/2 is symmetric with the eigenvalues of G^-1 H;  G^-1/2 = I - a a^T c.
     shrink = (1 - rise.rsqrt()) / (rise - 1).clamp_min(1e-12)
-    root = torch.eye(2, dtype=x.dtype, device=x.device) - shrink[:, None, None] * slope[:, :, None] * slope[:, None]
+    root = (
+        torch.eye(2, dtype=x.dtype, device=x.device)
+        - shrink[:, None, None] * slope[:, :, None] * slope[:, None]
+    )
     values, vectors = principal_axes(root @ hessian @ root / rise.sqrt()[:, None, None])
     order = values.abs().argsort(1, descending=True)
-    flat = (root @ vectors).gather(2, order[:, None, :1].expand(-1, 2, 1))[..., 0]  # in the plane's coordinates
+    flat = (root @ vectors).gather(2, order[:, None, :1].expand(-1, 2, 1))[
+        ..., 0
+    ]  # in the plane's coordinates
     lifted = torch.cat([flat, (slope * flat).sum(1, keepdim=True)], 1)
     direction = (frames @ lifted[..., None])[..., 0]
-    return Curvature(values.gather(1, order) / scale, direction / direction.norm(dim=1, keepdim=True))
+    return Curvature(
+        values.gather(1, order) / scale, direction / direction.norm(dim=1, keepdim=True)
+    )
 
 
 FLAT = 1e-6  # mean |K| times the squared size of a cloud that is flat: rounding, or a cylinder
-FLATTEST = 0.02  # |K| of flat places, of the mean |K|: where the mass vanished the spectrum would have no bound
+# |K| of flat places, of the mean |K|: where the mass vanished the spectrum would have no bound
+FLATTEST = 0.02
 
 
 def neighbours_along(anisotropy: Any, usual: int) -> int:
-    """How many are needed: an ellipse among them that is as large as the usual disk, up to a factor of 4."""
+    """How many are needed: an ellipse among them that is as large as the usual disk, up to a factor
+    of 4.
+    """
     given = _tensor(anisotropy)
-    largest = float(given.double().norm(dim=-1).max()) if given.ndim and given.numel() else float(given.sum())
+    largest = (
+        float(given.double().norm(dim=-1).max())
+        if given.ndim and given.numel()
+        else float(given.sum())
+    )
     return round(usual * min(1 + max(largest, 0.0), 4.0)) if largest == largest else usual
 
 
 def anisotropic_field(anisotropy: Any, cloud: Arranged, dimension: float) -> Tensor:
-    """The field ``(n, d)`` along which lengths count more, at the kept points: of a field ``(N, d)`` at the points of
-    the caller, or of a strength along the direction of strongest curvature."""
+    """The field ``(n, d)`` along which lengths count more, at the kept points: of a field ``(N,
+    d)`` at the points of the caller, or of a strength along the direction of strongest
+    curvature.
+    """
     if _tensor(anisotropy).ndim:
         given = numbers(anisotropy, "anisotropy", len(cloud.given))
         if given.shape[1] != cloud.given.shape[1]:
@@ -117,9 +147,9 @@ def alter(
     measure: Any = None,
     scale_invariant: bool = False,
 ) -> Smoother:
-    """The smoother of another operator, for ``k`` functions: a potential ``(N,)`` in length^-2, a boundary
-    ("dirichlet" or a bool mask), a measure (weights ``(N,)``, or alpha of diffusion maps), all at the points and in the
-    units of the caller.
+    """The smoother of another operator, for ``k`` functions: a potential ``(N,)`` in length^-2, a
+    boundary ("dirichlet" or a bool mask), a measure (weights ``(N,)``, or alpha of diffusion maps),
+    all at the points and in the units of the caller.
 
     Copies of a point share the mean weight and potential, and vanish if one of them does.
     """
@@ -138,35 +168,49 @@ def alter(
     if boundary is not None:
         mask = _mask(smoother, cloud, boundary)
         if (inside := int((~mask).sum())) < k:
-            raise InputError(f"k={k} vectors need at least {k} points off the boundary, got {inside} of {len(mask)}")
+            raise InputError(
+                f"k={k} vectors need at least {k} points off the boundary, got {inside} of "
+                f"{len(mask)}"
+            )
         smoother = vanishing(smoother, mask)
     return smoother
 
 
 def _weights(smoother: Smoother, cloud: Placed, measure: Any) -> Tensor:
-    """The weight of every kept point ``(n,)`` in the measure: as given, or a power of the density of the samples."""
+    """The weight of every kept point ``(n,)`` in the measure: as given, or a power of the density
+    of the samples.
+    """
     if _tensor(measure).ndim:
         weights = cloud.collect(numbers(measure, "measure", len(cloud.given)).to(smoother.device))
         if not float(weights.min()) > 0:
-            raise InputError(f"expected a measure of weights above 0, got {float(weights.min()):.3g}")
+            raise InputError(
+                f"expected a measure of weights above 0, got {float(weights.min()):.3g}"
+            )
         return weights
     alpha = float(measure)
     if not -np.inf < alpha < np.inf:
-        raise InputError(f"expected alpha, a finite number, or weights (n,) as measure, got {alpha}")
+        raise InputError(
+            f"expected alpha, a finite number, or weights (n,) as measure, got {alpha}"
+        )
     size = cloud.share(smoother.mass)
-    if smoother.graph is not None:  # the mass of random samples varies by half: a mean over the neighbours
+    if (
+        smoother.graph is not None
+    ):  # the mass of random samples varies by half: a mean over the neighbours
         size = (size + size[smoother.graph.indices].sum(1)) / (1 + smoother.graph.k)
     rarity = size.log()
     return torch.exp(2 * (alpha - 1) * (rarity - rarity.mean()))
 
 
 def _remeasured(smoother: Smoother, conductance: Tensor, density: Tensor) -> Smoother:
-    """Weights times ``sqrt(c_i c_j)``, the mass times a density; the rate stays at most one half."""
+    """Weights times ``sqrt(c_i c_j)``, the mass times a density; the rate stays at most one
+    half.
+    """
     rows, columns, values = smoother.entries()
     time = float(smoother.step_time)
     half, own, root = conductance.sqrt(), smoother.mass.sqrt(), (conductance / density).sqrt()
     off = torch.where(rows == columns, 0.0, values) * (half * own)[columns] / time
-    # Row sums of the new weights over the new mass; with c = rho the entries themselves stay (Witten's Laplacian).
+    # Row sums of the new weights over the new mass; with c = rho the entries themselves stay
+    # (Witten's Laplacian).
     rate = torch.zeros_like(own).index_add(0, rows, off) * half / (density * own)
     step = 1 / (2 * float(rate.max()))
     mass = smoother.mass * density
@@ -179,10 +223,13 @@ def with_potential(smoother: Smoother, potential: Tensor) -> Smoother:
     """The smoother of ``L + diag(potential)``, in the units of the smoother."""
     lowest = float(potential.min())
     extra, leaving = potential - lowest, smoother.known_leaving / float(smoother.step_time)
-    # Gershgorin, as for the plain smoother: no eigenvalue is above twice the rate of leaving plus the potential.
+    # Gershgorin, as for the plain smoother: no eigenvalue is above twice the rate of leaving plus
+    # the potential.
     step = 1 / float((2 * leaving + extra).max())
     kept = step / float(smoother.step_time)
-    return replace(_rebuilt(smoother, kept, step * (leaving + extra)), step_time=step, lowest=lowest)
+    return replace(
+        _rebuilt(smoother, kept, step * (leaving + extra)), step_time=step, lowest=lowest
+    )
 
 
 def vanishing(smoother: Smoother, mask: Tensor) -> Smoother:
@@ -191,11 +238,15 @@ def vanishing(smoother: Smoother, mask: Tensor) -> Smoother:
     rows, columns, _ = smoother.entries()
     leaving = torch.where(mask, 1.0, smoother.known_leaving)
     lowest = smoother.lowest or 0.0
-    return replace(_rebuilt(smoother, free[rows] * free[columns], leaving), lowest=lowest, fixed=mask)
+    return replace(
+        _rebuilt(smoother, free[rows] * free[columns], leaving), lowest=lowest, fixed=mask
+    )
 
 
 def _rebuilt(smoother: Smoother, factor: Tensor | float, leaving: Tensor) -> Smoother:
-    """The same pattern with entries off the diagonal multiplied by a factor, and ``1 - leaving`` on it."""
+    """The same pattern with entries off the diagonal multiplied by a factor, and ``1 - leaving`` on
+    it.
+    """
     rows, columns, values = smoother.entries()
     values = torch.where(rows == columns, (1 - leaving)[rows], values * factor)
     matrix = csr(smoother.matrix.crow_indices(), columns, values, (smoother.n, smoother.n))
@@ -209,12 +260,17 @@ def _mask(smoother: Smoother, cloud: Placed, boundary: Any) -> Tensor:
             raise InputError(f"boundary must be 'dirichlet' or a bool mask, got {boundary!r}")
         mask = at_boundary(smoother)
         if not bool(mask.any()):
-            raise InputError("boundary='dirichlet' found no boundary: the cloud is closed; give a bool mask instead")
+            raise InputError(
+                "boundary='dirichlet' found no boundary: the cloud is closed; give a bool "
+                "mask instead"
+            )
     else:
         given = _tensor(boundary).to(smoother.device)
         if given.dtype != torch.bool or tuple(given.shape) != (len(cloud.given),):
             found = f"{given.dtype} of shape {tuple(given.shape)}"
-            raise InputError(f"expected a boundary mask of bools ({len(cloud.given)},), got {found}")
+            raise InputError(
+                f"expected a boundary mask of bools ({len(cloud.given)},), got {found}"
+            )
         mask = cloud.collect(given.double()) > 0
     if bool(mask.all()):
         raise InputError(f"the boundary covers all {smoother.n} points: nothing is left inside")
@@ -222,7 +278,9 @@ def _mask(smoother: Smoother, cloud: Placed, boundary: Any) -> Tensor:
 
 
 def numbers(values: Any, name: str, n: int) -> Tensor:
-    """A finite float64 tensor with ``n`` rows: ``(n,)`` for a potential or a measure, ``(n, m)`` for the others."""
+    """A finite float64 tensor with ``n`` rows: ``(n,)`` for a potential or a measure, ``(n, m)``
+    for the others.
+    """
     array = _tensor(values)
     if array.is_complex() or array.dtype == torch.bool:
         raise InputError(f"expected a {name} of real numbers, got {array.dtype}")

@@ -1,7 +1,8 @@
 """Weights on curves and in solids that are exact for linear functions.
 
-In a solid each point keeps its nearest neighbours up to the first count at which they surround it, so the stencil is as
-small as the sampling allows.  With the directions l_ij of the edges (`stencil`), starting weights
+In a solid each point keeps its nearest neighbours up to the first count at which they surround it,
+so the stencil is as small as the sampling allows.  With the directions l_ij of the edges
+(`stencil`), starting weights
 
     w_ij = |l_ij|^(dim-2) (1 + |l_ij|^2 / (2 c h_i h_j))^-2        h: local spacing
 
@@ -10,14 +11,15 @@ min sum (w' - w)^2 / w, so that at every interior point
 
     sum_j w_ij l_ij = 0                                            "balance"
 
-which makes coordinate functions harmonic: the property that gives the cotangent Laplacian its accuracy, here without a
-mesh and in any dimension.  The second moments are drawn towards roundness as well, sum_j w_ij l_ij l_ij^T towards a
-multiple of the identity: neighbours closer in one direction than in the other would otherwise make the operator
-anisotropic.  The dual system has one vector per point, and each equation involves the edges of one point only: with the
-inverse of the block of every point as a preconditioner a dozen conjugate-gradient steps solve it, whatever the frames.
-Near a boundary the direction across it stays free.  The mass is the local time, m_i = sum_j w_ij |l_ij|^2 / (2 dim),
-and the operator M^-1 (R - W) is in the units of the input with nothing to calibrate.  Arrays: e edges, (e, dim)
-directions; n points, (n, 8) dual variables.
+which makes coordinate functions harmonic: the property that gives the cotangent Laplacian its
+accuracy, here without a mesh and in any dimension.  The second moments are drawn towards roundness
+as well, sum_j w_ij l_ij l_ij^T towards a multiple of the identity: neighbours closer in one
+direction than in the other would otherwise make the operator anisotropic.  The dual system has one
+vector per point, and each equation involves the edges of one point only: with the inverse of the
+block of every point as a preconditioner a dozen conjugate-gradient steps solve it, whatever the
+frames. Near a boundary the direction across it stays free.  The mass is the local time, m_i = sum_j
+w_ij |l_ij|^2 / (2 dim), and the operator M^-1 (R - W) is in the units of the input with nothing to
+calibrate.  Arrays: e edges, (e, dim) directions; n points, (n, 8) dual variables.
 """
 
 from collections.abc import Callable
@@ -28,6 +30,7 @@ import torch
 from torch import Tensor
 
 from ..graph import Edges, Graph
+from ..graph.graph import local_spacing
 from ..search.layout import Segments
 from .smoother import conjugate_gradients, csr, transpose
 from .stencil import (
@@ -40,60 +43,76 @@ from .stencil import (
     choose_edges,
     edge_directions,
     edge_frames,
-    find_strays,
     first_frames,
     with_pairs,
 )
 
 
-def balanced_stencil(graph: Graph, dimension: int, settings: Balance = BALANCE, field: Tensor | None = None) -> Stencil:
+def balanced_stencil(
+    graph: Graph, dimension: int, settings: Balance = BALANCE, field: Tensor | None = None
+) -> Stencil:
     """Weights of a curve or a solid, one cloud or several, on a graph without self-loops."""
     near, frames = first_frames(graph, dimension)
     if field is not None:
         near = near.stretched_along(field, frames)
-    spacing, stray = find_strays(near)
+    spacing = local_spacing(near.indices, near.distances, near.real).length
     chosen = choose_edges(near, frames, SELECTION if field is None else STRETCHED)
     edges, faint = with_pairs(chosen, graph.doubtful)
     head, tail = edges.head, edges.tail
     chord, spread = graph.points[tail] - graph.points[head], spacing[head] * spacing[tail]
     if dimension < chord.shape[1]:
-        close = torch.exp(-(chord.square().sum(1) / spread / 2).clamp_max(settings.farthest)).masked_fill(faint, 0)
+        close = torch.exp(
+            -(chord.square().sum(1) / spread / 2).clamp_max(settings.farthest)
+        ).masked_fill(faint, 0)
         frames = edge_frames(chord, edges, close, dimension, frames)
     else:
-        frames = torch.eye(dimension, dtype=chord.dtype, device=chord.device).expand(len(frames), -1, -1)
+        frames = torch.eye(dimension, dtype=chord.dtype, device=chord.device).expand(
+            len(frames), -1, -1
+        )
     forward, backward, length2 = edge_directions(chord, edges, frames, settings, field)
     if dimension == 1:
         weight = length2.rsqrt()
     else:
-        loose = stray[head] | stray[tail]
-        length2 = torch.where(loose, torch.minimum(spacing[head], spacing[tail]).square(), length2)
-        forward, backward = (part.masked_fill((loose | faint)[:, None], 0) for part in (forward, backward))
-        weight = length2 ** ((dimension - 2) / 2) * (1 + length2 / (2 * settings.bandwidth * spread)) ** -2
-        share = torch.where(faint, settings.doubtful_weight, weight.new_ones(()))
-        weight = weight * torch.where(loose, settings.stray_weight, share)
+        forward, backward = (part.masked_fill(faint[:, None], 0) for part in (forward, backward))
+        weight = (
+            length2 ** ((dimension - 2) / 2)
+            * (1 + length2 / (2 * settings.bandwidth * spread)) ** -2
+        )
+        weight = weight * torch.where(faint, settings.doubtful_weight, weight.new_ones(()))
         crossing = _boundary_direction(near, frames, settings)
         vectors = _Vectors(forward, backward, length2.masked_fill(faint, 0), crossing)
         weight = _balance(weight, vectors, edges, settings, graph.clouds)
-    return Stencil(edges, weight, length2, edges.at((weight * length2).masked_fill(faint, 0)) / (2 * dimension))
+    return Stencil(
+        edges, weight, length2, edges.at((weight * length2).masked_fill(faint, 0)) / (2 * dimension)
+    )
 
 
 def _boundary_direction(near: Neighbours, frames: Tensor, settings: Balance) -> Tensor:
-    """Unit inward direction (n, dim) at points that have next to no neighbours on its other side, zero elsewhere."""
+    """Unit inward direction (n, dim) at points that have next to no neighbours on its other side,
+    zero elsewhere.
+    """
     tiny = torch.finfo(frames.dtype).tiny
     offsets, axes = near.offsets.permute(2, 0, 1).contiguous(), frames.permute(1, 2, 0).contiguous()
-    flat = sum(x * axis[..., None] for x, axis in zip(offsets, axes, strict=True))  # (dim, n, k): long rows are quick
+    flat = sum(
+        x * axis[..., None] for x, axis in zip(offsets, axes, strict=True)
+    )  # (dim, n, k): long rows are quick
     length = near.distances.clamp_min(tiny)
-    # Fading towards the last neighbour: where a lattice has more of the same distance, those listed would tilt the sum.
+    # Fading towards the last neighbour: where a lattice has more of the same distance, those listed
+    # would tilt the sum.
     fading = (1 - (length / length[:, -1:]).square()) / length
     inward = (fading * flat).sum(2)
     inward = inward / inward.norm(dim=0).clamp_min(tiny)
     along = (flat * inward[..., None]).sum(0)
-    outside = ((along < 0) & (along.square() > settings.outside**2 * flat.square().sum(0))).sum(1)  # cosines
+    outside = ((along < 0) & (along.square() > settings.outside**2 * flat.square().sum(0))).sum(
+        1
+    )  # cosines
     return torch.where((outside < settings.few_outside * near.real)[:, None], inward.mT, 0.0)
 
 
 class _Vectors(NamedTuple):
-    """Directions of the edges at both ends ``(e, dim)``, their squared lengths, and directions that stay free."""
+    """Directions of the edges at both ends ``(e, dim)``, their squared lengths, and directions that
+    stay free.
+    """
 
     forward: Tensor
     backward: Tensor
@@ -101,12 +120,18 @@ class _Vectors(NamedTuple):
     crossing: Tensor  # (n, dim)
 
 
-def _balance(weight: Tensor, vectors: _Vectors, edges: Edges, settings: Balance, sizes: tuple[int, ...]) -> Tensor:
-    """Newton rounds on the dual: (B W B^T + ridge) t = -B w,  w <- w (1 + B^T t);  row i of B holds point i's edges."""
+def _balance(
+    weight: Tensor, vectors: _Vectors, edges: Edges, settings: Balance, sizes: tuple[int, ...]
+) -> Tensor:
+    """Newton rounds on the dual: (B W B^T + ridge) t = -B w,  w <- w (1 + B^T t);  row i of B holds
+    point i's edges.
+    """
     forward, backward, length2, crossing = vectors
     dimension, head, tail = crossing.shape[1], edges.head, edges.tail
     moment, tiny = weight * length2, torch.finfo(weight.dtype).tiny
-    first, second = ((dimension / edges.at(part).clamp_min(tiny)).sqrt() for part in (moment, moment * length2))
+    first, second = (
+        (dimension / edges.at(part).clamp_min(tiny)).sqrt() for part in (moment, moment * length2)
+    )
 
     def rows(along: Tensor, at: Tensor) -> Tensor:
         free, across = along * first[at, None], crossing[at]
@@ -130,23 +155,29 @@ def _traceless(t: Tensor) -> Tensor:
     """The part of ``t t^T`` that is not round, of size ``|t|^2`` in three dimensions."""
     x, y, *rest = t.unbind(1)
     parts = [x * x - y * y, 2 * x * y] + [2 * z * each for z in rest for each in (x, y)]
-    return torch.stack([3**0.5 / 2 * part for part in parts] + [rest[0].square() - (x * x + y * y) / 2], 1)
+    return torch.stack(
+        [3**0.5 / 2 * part for part in parts] + [rest[0].square() - (x * x + y * y) / 2], 1
+    )
 
 
 class _Incidence:
     """``B (n dim, e)`` and its transpose, sparse: one column per edge, its directions at both ends.
 
-    The dual matrix ``B W B^T + ridge`` is applied as a product of the two; assembled it would have twice their entries.
-    ``nearly`` inverts its block of every point, with the first weights.
+    The dual matrix ``B W B^T + ridge`` is applied as a product of the two; assembled it would have
+    twice their entries. ``nearly`` inverts its block of every point, with the first weights.
     """
 
-    def __init__(self, forward: Tensor, backward: Tensor, edges: Edges, weight: Tensor, ridge: Tensor) -> None:
+    def __init__(
+        self, forward: Tensor, backward: Tensor, edges: Edges, weight: Tensor, ridge: Tensor
+    ) -> None:
         self.ends, self.ridge = (forward, backward, edges), ridge.reshape(-1)
         forward, backward = forward.detach(), backward.detach()
         count, dimension = forward.shape
         head, tail, rows = edges.head, edges.tail, edges.n * dimension
         within = torch.arange(dimension, device=head.device)
-        ends = torch.cat([head[:, None] * dimension + within, tail[:, None] * dimension + within], 1)
+        ends = torch.cat(
+            [head[:, None] * dimension + within, tail[:, None] * dimension + within], 1
+        )
         columns, values = ends.reshape(-1).int(), torch.cat([forward, backward], 1).reshape(-1)
         pointers = torch.arange(0, len(columns) + 1, 2 * dimension, device=head.device).int()
         self.to_edges = csr(pointers, columns, values, (count, rows))  # B^T
@@ -154,7 +185,12 @@ class _Incidence:
         blocks = edges.moments(weight, forward, backward) + torch.diag_embed(ridge)
         within = (torch.arange(rows, device=head.device) // dimension * dimension)[:, None] + within
         pointers = torch.arange(0, rows * dimension + 1, dimension, device=head.device).int()
-        self.nearly = csr(pointers, within.reshape(-1).int(), torch.linalg.inv_ex(blocks)[0].reshape(-1), (rows, rows))
+        self.nearly = csr(
+            pointers,
+            within.reshape(-1).int(),
+            torch.linalg.inv_ex(blocks)[0].reshape(-1),
+            (rows, rows),
+        )
 
     def gather(self, dual: Tensor) -> Tensor:
         """``B^T t``: (n dim,) -> (e,); sums over edges where there are derivatives."""
@@ -169,10 +205,15 @@ class _Incidence:
         forward, backward, edges = self.ends
         if not (forward.requires_grad or weight.requires_grad):
             return self.to_points @ weight
-        return (edges.at_head(forward * weight[:, None]) + edges.at_tail(backward * weight[:, None])).reshape(-1)
+        return (
+            edges.at_head(forward * weight[:, None]) + edges.at_tail(backward * weight[:, None])
+        ).reshape(-1)
 
-    def solve(self, weight: Tensor, settings: Balance, clouds: Segments, before: Tensor | None = None) -> Tensor:
-        """``t`` with ``(B W B^T + ridge) t = -B w``; its derivative is a solve with the same matrix.
+    def solve(
+        self, weight: Tensor, settings: Balance, clouds: Segments, before: Tensor | None = None
+    ) -> Tensor:
+        """``t`` with ``(B W B^T + ridge) t = -B w``; its derivative is a solve with the same
+        matrix.
 
         ``before`` is the answer for other weights, to start from.
         """
@@ -180,11 +221,18 @@ class _Incidence:
         found = inverse(-(self.to_points @ weight.detach()), before)
         if not weight.requires_grad:
             return found
-        residual = -self.scatter(weight) - self.scatter(weight * self.gather(found)) - self.ridge * found
+        residual = (
+            -self.scatter(weight) - self.scatter(weight * self.gather(found)) - self.ridge * found
+        )
         return _Solved.apply(residual, found, inverse)
 
     def _inverse(
-        self, weight: Tensor, settings: Balance, clouds: Segments, right: Tensor, before: Tensor | None = None
+        self,
+        weight: Tensor,
+        settings: Balance,
+        clouds: Segments,
+        right: Tensor,
+        before: Tensor | None = None,
     ) -> Tensor:
         """``(B W B^T + ridge)^-1 right``: every cloud ends on its own, as if it were alone."""
 
@@ -200,14 +248,21 @@ class _Incidence:
             share = clouds.spread(torch.where(share > 0, clouds.inner(before, right) / share, 0.0))
             known, right = share * before, torch.addcmul(right, share, image, value=-1)
         nearly = partial(torch.mv, self.nearly)
-        return known + conjugate_gradients(times, nearly, right, target, settings.steps, clouds, None)[0]
+        return (
+            known
+            + conjugate_gradients(times, nearly, right, target, settings.steps, clouds, None)[0]
+        )
 
 
 class _Solved(torch.autograd.Function):
-    """``A(x)^-1 b(x)`` as ``found + A^-1 (b(x) - A(x) found)``: the derivative is that of the residual, solved."""
+    """``A(x)^-1 b(x)`` as ``found + A^-1 (b(x) - A(x) found)``: the derivative is that of the
+    residual, solved.
+    """
 
     @staticmethod
-    def forward(ctx: Any, residual: Tensor, found: Tensor, inverse: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(
+        ctx: Any, residual: Tensor, found: Tensor, inverse: Callable[[Tensor], Tensor]
+    ) -> Tensor:
         ctx.inverse = inverse
         return found.clone()
 

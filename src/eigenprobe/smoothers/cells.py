@@ -1,32 +1,35 @@
-"""Voronoi cells of points in their tangent planes: the weights of a surface, and how much any cloud covers.
+"""Voronoi cells of points in their tangent planes: the weights of a surface, and how much any cloud
+covers.
 
-On a surface (finite volumes) neighbours are those that share an edge of the cell of a point in its tangent plane:
+On a surface (finite volumes) neighbours are those that share an edge of the cell of a point in its
+tangent plane:
 
-    w_ij = |edge of cell i towards j| / |l_ij|        l_ij: chord to neighbour j, turned into the plane of i
-    sum_j w_ij l_ij = 0,  sum_j w_ij |l_ij|^2 = 4 |cell_i|                of a closed cell
+    w_ij = |edge of cell i towards j| / |l_ij|        l_ij: chord to neighbour j, turned into the
+    plane of i sum_j w_ij l_ij = 0,  sum_j w_ij |l_ij|^2 = 4 |cell_i|                of a closed
+    cell
 
-whatever the density and however much closer points lie along one direction than across it (scan lines).  Weights are
-the mean of what the cells of both ends say, and the mass is the area of the cells.  The nearest few are looked at,
-further ones where a cell of a random cloud may have more, and all where the nearest lie in a line.  A cell that none of
-them closes ends a little beyond its point, at the edge of the surface; farther out where points get sparse towards the
-edges, as in a view from one side, and in scan lines and at steps of the density, where points are missing rather than
-the surface.
+whatever the density and however much closer points lie along one direction than across it (scan
+lines).  Weights are the mean of what the cells of both ends say, and the mass is the area of the
+cells.  The nearest few are looked at, further ones where a cell of a random cloud may have more,
+and all where the nearest lie in a line.  A cell that none of them closes ends a little beyond its
+point, at the edge of the surface; farther out where points get sparse towards the edges, as in a
+view from one side, and in scan lines and at steps of the density, where points are missing rather
+than the surface.
 
 How much length, area or volume a cloud covers:
 
-    r_i(u) = min_j |l_ij|^2 / (2 u.l_ij)     the cell of point i seen from the point in direction u;  l_ij (n, k, dim)
-    |cell_i| = mean_u  V_dim r_i(u)^dim      V_dim: volume of the unit ball;  u: evenly spread directions (D, dim)
+    r_i(u) = min_j |l_ij|^2 / (2 u.l_ij)     reach of cell i in direction u;  l_ij (n, k, dim)
+    |cell_i| = mean_u  V_dim r_i(u)^dim      V_dim: volume of the unit ball;  u (D, dim) even
 
-A cell that its neighbours do not close lies at the boundary, and ends there: at the plane through the point that has
-the neighbours on its other side.  A smoother knows the relative sizes of its points (the mass); their sum is fixed by
-the cells of a sample of them, as the ratio of two sums.
+A cell that its neighbours do not close lies at the boundary, and ends there: at the plane through
+the point that has the neighbours on its other side.  A smoother knows the relative sizes of its
+points (the mass); their sum is fixed by the cells of a sample of them, as the ratio of two sums.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -34,8 +37,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..graph import Edges, Graph, undirected
-from ..graph.graph import components, sphere_directions
-from ..search.layout import Segments
+from ..graph.graph import components, local_spacing, sphere_directions
 from .smoother import Smoother
 from .stencil import (
     BALANCE,
@@ -46,7 +48,6 @@ from .stencil import (
     bridged,
     edge_directions,
     edge_frames,
-    find_strays,
     first_frames,
     tangent_frames,
     with_pairs,
@@ -54,185 +55,112 @@ from .stencil import (
 
 
 @dataclass(frozen=True)
-class UnevenRule:
-    """Constants of clouds whose weights are those of Voronoi cells: scan lines, sudden steps of the density."""
-
-    nearest: int = 4  # neighbours that lie in a line where lines are more than two steps apart
-    around: int = 10  # points whose directions are compared
-    lined: float = 0.2  # |mean of the doubled directions| of those, of points in lines
-    clear: float = 0.3  # the same where lines are clear: in 0 to .2 of an even or random cloud, in .33 to 1 of lines
-    share: float = 0.27  # least share of clear points in a cloud that has lines at all
-    third: float = 1.5  # mean distance to the third neighbour over that to the first: 1.2 if even, 1.8 in lines
-    longest: float = 3.0  # the same of one point, at most
-    widest: int = 8  # coordinates up to which a moment per point is small
-    steep: float = 3.0  # spacing over that of one of the nearest at a step: .05 to .4 % of the points of random clouds
-    several: float = 2.5  # points at a step at least, (sum a)^2 / sum a^2 of their areas: fewer are strays ...
-    area: float = 0.02  # ... and their share of the area; up to .01 in a random cloud
-
-
-UNEVEN = UnevenRule()
-
-
-@torch.no_grad()
-def uneven_clouds(near: Neighbours, frames: Tensor, sizes: tuple[int, ...], rule: UnevenRule = UNEVEN) -> Tensor:
-    """Which of the stacked clouds of a surface lie in lines or have steps of their density, ``(b,)`` of bool."""
-    clouds = Segments(sizes or (len(frames),), frames.device)
-    area = near.distances[:, : SELECTION.nearest].square().mean(1)
-    one = torch.ones_like(area)
-
-    def share(rows: Tensor, weight: Tensor) -> Tensor:
-        return clouds.inner(rows.to(weight), weight) / clouds.inner(one, weight)
-
-    steep = area > rule.steep**2 * area[near.indices[:, : rule.around]].amin(1)
-    stepped = area * steep
-    several = clouds.inner(stepped, one).square() > rule.several * clouds.inner(stepped, stepped)
-    uneven = several & (share(steep, area) > rule.area)
-    if frames.shape[1] > rule.widest or near.indices.shape[1] < rule.around:
-        return uneven
-    alike = _alike(near, frames, rule)
-    lined, shortest = alike > rule.lined, near.distances[:, 0].clamp_min(torch.finfo(alike.dtype).tiny)
-    third = (near.distances[:, 2] / shortest).clamp_max(rule.longest)
-    third = clouds.inner(lined.to(third), third) / clouds.inner(lined.to(third), one).clamp_min(1)
-    return uneven | ((share(alike > rule.clear, one) > rule.share) & (third > rule.third))
-
-
-def _alike(near: Neighbours, frames: Tensor, rule: UnevenRule) -> Tensor:
-    """How far the directions to the very nearest, of a point and those round it, are the same up to sign, ``(n,)``."""
-    unit = near.directions(frames, rule.nearest)
-    moment = frames @ (unit.mT @ unit) @ frames.mT
-    moment = moment + sum(moment[column] for column in near.indices[:, : rule.around].unbind(1))
-    inside = frames.mT @ moment @ frames
-    x, y, z = inside[:, 0, 0], inside[:, 1, 1], inside[:, 0, 1]
-    return ((x - y).square() + 4 * z.square()).sqrt() / (x + y)
-
-
-@dataclass(frozen=True)
 class CellRule:
-    """Constants of the cells of a surface, chosen on six meshes (even, random, in scan lines, in a step of density)."""
+    """Constants of the cells of a surface."""
 
-    nearest: int = 13  # that may share an edge of a cell: 6 on average do; more reach other sheets of thin parts ...
-    further: int = 20  # ... but in random clouds cells have more: of 13, eigenvalues of a sphere are 3.5 per cent low
-    irregular: float = 0.4  # first over sixth distance of a point among those: .5 and more if even, .14 if random
-    radius: float = 1.5  # of a cell, over the mean distance to the six nearest: 0.6 in an even cloud, 1 in a random one
-    wider: float = 1.5  # the same of cells with further neighbours, relative to the others
-    outward: float = 0.3  # how far an open cell reaches outwards, over how far inwards: 0 on an edge, 1 for pixels
-    growing: float = 10.0  # added to it per slope of the spacing, where a surface turns away from its only scanner ...
-    usual: float = 0.045  # ... above that of edges like the rest (.02 to .06); .10 to .17 in views from one side
-    farthest: float = 1.5  # how far an open cell reaches outwards at most
-    chained: float = 0.0  # share of open cells beside two others from which they are the edge of the surface
-    strays: bool = True  # points far from all others have no cells
+    # that may share an edge of a cell: 6 on average do; more reach other sheets of thin parts ...
+    nearest: int = 13
+    # ... but in random clouds cells have more: of 13, eigenvalues of a sphere are 3.5 per cent low
+    further: int = 20
+    # first over sixth distance of a point among those: .5 and more if even, .14 if random
+    irregular: float = 0.4
+    # of a cell, over the mean distance to the six nearest: 0.6 in an even cloud, 1 in a random one
+    radius: float = 1.5
+    # how far an open cell reaches outwards, over how far inwards: 0 on an edge, 1 for pixels
+    outward: float = 0.3
     along: float = 0.7  # tangential share of an offset to a neighbour on the same sheet
-    thin: float = 0.3  # 4 det / trace^2 of the moments of the nearest below which they lie in a line
-    most: float = 6.0  # weight of a pair much closer than others: more would only shorten steps of the smoother
-    shared: float = 0.1  # of the difference of two masses that passes along their edge, for the same reason
-    bridge: float = 0.02  # weight of an edge that joins parts; those of an even cloud have 1 / sqrt(3)
-    rows: int = 4096  # cells at a time on a CPU: fewer take longer for the calls, more for the memory
+    # 4 det / trace^2 of the moments of the nearest below which they lie in a line
+    thin: float = 0.3
+    bridge: float = 0.02  # weight of an edge that joins parts; usual ones have 1 / sqrt(3)
+    rows: int = 4096  # cells at a time on a CPU
 
 
 CELLS = CellRule()
-# Lines and steps: open cells in chains (.6 to .75 of them) are an edge, single ones (.2 to .5) gaps, which have no area
-# of their own.  Outwards, 1 loses at steps, 2.5 at edges; cells that further neighbours close cross the gaps
-# between sheets; the sparse side of a step is no stray.
-UNEVEN_CELLS = CellRule(further=0, outward=1.5, growing=0.0, chained=0.55, strays=False, most=math.inf, shared=0.0)
+WIDER = 1.5  # radius of cells with further neighbours, relative to the others
 
 
 def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None = None) -> Stencil:
-    """Weights of the Voronoi cells of a surface, in the planes of the edges that cells in the first planes have.
+    """Weights of the Voronoi cells of a surface, in the planes of the edges that cells in the first
+    planes have.
 
-    Of one cloud or of several, on a graph without self-loops; ``field (n, d)`` stretches their metric.
+    Of one cloud or of several, on a graph without self-loops; ``field (n, d)`` stretches their
+    metric.
     """
     near, frames = first_frames(graph, 2)
-    uneven, points = uneven_clouds(near, frames, graph.clouds) | settings.uneven, graph.points
-    if bool(uneven.any()) and not bool(uneven.all()):
-        fields = [None] * len(uneven) if field is None else field.split(graph.clouds)
-        return _stacked([cell_stencil(part, settings, own) for part, own in zip(graph.parts(), fields, strict=True)])
-    rule = UNEVEN_CELLS if bool(uneven.all()) else CELLS
+    points, rule = graph.points, CELLS
     near = near if field is None else near.stretched_along(field, frames)
-    spacing, stray = find_strays(near)
-    stray = stray & rule.strays
     frames, thin = planar_frames(near, frames)
-    clouds, outward = Segments(graph.clouds or (graph.n,), graph.device), None
     if points.shape[1] > 2:
-        cells = cell_edges(near, frames, thin, stray, rule)
-        head, tail = cells.edges.head, cells.edges.tail
-        chord = (points[tail] - points[head]).masked_fill((stray[head] | stray[tail])[:, None], 0)
-        outward = _outward(near, chord, cells, rule, clouds) if rule.growing else None
-        planes = edge_frames(chord, cells.edges, cells.weight, 2, frames)
-        frames = torch.where(stray[:, None, None], frames, planes)
-    cells = _joined(near, cell_edges(near, frames, thin, stray, rule, outward), frames, rule)
-    rim = cells.rim * _at_edges(cells, rule, clouds) if rule.chained else cells.rim
+        cells = cell_edges(near, frames, thin, rule)
+        chord = points[cells.edges.tail] - points[cells.edges.head]
+        frames = edge_frames(chord, cells.edges, cells.weight, 2, frames)
+    cells = _joined(near, cell_edges(near, frames, thin, rule), frames, rule)
     edges, faint = with_pairs(cells.edges, graph.doubtful)
-    weight = cells.weight
     head, tail = edges.head, edges.tail
     chord = points[tail] - points[head]
     length2 = chord.square().sum(1)
     if field is not None:
         length2 = edge_directions(chord, edges, frames, settings, field)[2]
+    spacing = local_spacing(near.indices, near.distances, near.real).length
     spread = 2 * settings.bandwidth * spacing[head] * spacing[tail]
-    weight = (settings.doubtful_weight * (1 + length2 / spread) ** -2).masked_scatter(~faint, weight)
-    loose = stray[head] | stray[tail]
-    weight = torch.where(loose, rule.bridge, weight)
-    length2 = torch.where(loose, torch.minimum(spacing[head], spacing[tail]).square(), length2)
-    mass = edges.at((weight * length2).masked_fill(faint, 0)) / 4 + rim
-    passed = rule.shared * (mass[tail] - mass[head]).masked_fill(loose | faint, 0)
-    mass = mass + edges.at_head(passed) - edges.at_tail(passed)
-    return Stencil(edges, weight.clamp_max(rule.most), length2, mass)
-
-
-def _stacked(stencils: list[Stencil]) -> Stencil:
-    """The stencils of several clouds as one."""
-    first = [0, *accumulate(len(each.mass) for each in stencils)]
-    heads, tails = (
-        torch.cat([getattr(each.edges, end) + at for each, at in zip(stencils, first)]) for end in ("head", "tail")
+    weight = (settings.doubtful_weight * (1 + length2 / spread) ** -2).masked_scatter(
+        ~faint, cells.weight
     )
-    values = (torch.cat([getattr(each, name) for each in stencils]) for name in ("weight", "length2", "mass"))
-    return Stencil(Edges(heads, tails, first[-1]), *values)
+    mass = edges.at((weight * length2).masked_fill(faint, 0)) / 4 + cells.rim
+    return Stencil(edges, weight, length2, mass)
 
 
-def planar_frames(near: Neighbours, frames: Tensor, rule: CellRule = CELLS) -> tuple[Tensor, Tensor]:
-    """The frames ``(n, d, 2)``, those of all neighbours where the nearest lie in a line, and where that is ``(n,)``."""
+def planar_frames(
+    near: Neighbours, frames: Tensor, rule: CellRule = CELLS
+) -> tuple[Tensor, Tensor]:
+    """The frames ``(n, d, 2)``, those of all neighbours where the nearest lie in a line, and where
+    that is ``(n,)``.
+    """
     flat = near.offsets[:, : SELECTION.frame] @ frames
     moment = flat.mT @ flat
     det = moment[:, 0, 0] * moment[:, 1, 1] - moment[:, 0, 1].square()
     thin = 4 * det < rule.thin * moment.diagonal(dim1=1, dim2=2).sum(1).square()
     rows = thin.nonzero()[:, 0]
     if len(rows):
-        frames = frames.index_copy(0, rows, tangent_frames(near.offsets[rows], near.distances[rows], 2))
+        frames = frames.index_copy(
+            0, rows, tangent_frames(near.offsets[rows], near.distances[rows], 2)
+        )
     return frames, thin
 
 
 class CellEdges(NamedTuple):
-    """Edges of Voronoi cells, their weights ``(e,)``, and areas ``(n,)`` between points and the edge of a surface."""
+    """Edges of Voronoi cells, their weights ``(e,)``, and areas ``(n,)`` between points and the
+    edge of a surface.
+    """
 
     edges: Edges
     weight: Tensor
     rim: Tensor
 
 
-def cell_edges(
-    near: Neighbours, frames: Tensor, thin: Tensor, stray: Tensor, rule: CellRule = CELLS, outward: Tensor | None = None
-) -> CellEdges:
-    """Edges of the Voronoi cells of points that are no ``stray (n,)``, weighted by the mean of the cells of both ends.
+def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, rule: CellRule = CELLS) -> CellEdges:
+    """Edges of the Voronoi cells of points, weighted by the mean of the cells of both ends.
 
-    Open ones end at ``outward (n,)`` of their inward reach, or where the rule says.
-
-    An end whose list does not have the other says nothing: dense points do not see the sparse side of a step.
+    An end whose list does not have the other says nothing: dense points do not see the sparse side
+    of a step.
     """
     k, n = near.indices.shape[1], len(thin)
     few, more = min(rule.nearest, k), min(rule.further, k)
     weight, rim = near.offsets.new_zeros((n, k)), near.offsets.new_zeros(n)
-    outward = torch.full_like(rim, rule.outward) if outward is None else outward
     irregular = _irregular(near, few, rule) if more > few else torch.zeros_like(thin)
     block = rule.rows if thin.device.type == "cpu" else 16 * rule.rows
 
     def measure(rows: Tensor, planes: _Planes, ends: Tensor, radius: Tensor) -> Tensor:
-        found = _measured(planes, ends, radius, outward[rows])
-        weight[rows, : len(planes.x)], rim[rows] = found.weight.mT, found.rim * planes.spacing.square()
+        found = _measured(planes, ends, radius, rule.outward)
+        weight[rows, : len(planes.x)], rim[rows] = (
+            found.weight.mT,
+            found.rim * planes.spacing.square(),
+        )
         return found.reach * planes.spacing
 
     for rows in (~thin).nonzero()[:, 0].split(block):
         open_ = irregular[rows]
-        planes = _Planes.of(near, rows, frames[rows], more if bool(open_.any()) else few, stray, rule)
+        planes = _Planes.of(near, rows, frames[rows], more if bool(open_.any()) else few, rule)
         nearest = planes.nearest(few)
         ends = _ends(nearest, slice(0, few), range(few))
         reach = measure(rows, nearest, ends, torch.full_like(planes.spacing, rule.radius))
@@ -241,9 +169,9 @@ def cell_edges(
             planes = planes.at(wide)
             before = _ends(planes, slice(0, few), range(few, more), ends[..., wide])
             ends = torch.cat([before, _ends(planes, slice(few, more), range(more))], 1)
-            measure(rows[wide], planes, ends, torch.full_like(planes.spacing, rule.wider * rule.radius))
+            measure(rows[wide], planes, ends, torch.full_like(planes.spacing, WIDER * rule.radius))
     for rows in thin.nonzero()[:, 0].split(block):
-        planes = _Planes.of(near, rows, frames[rows], k, stray, rule)
+        planes = _Planes.of(near, rows, frames[rows], k, rule)
         radius = torch.full_like(planes.spacing, rule.radius)
         if k > max(rule.nearest, rule.further):  # points in a line: the next lines end their cells
             radius = torch.maximum(radius, planes.last / 2)
@@ -259,14 +187,21 @@ def cell_edges(
 
 
 def _irregular(near: Neighbours, count: int, rule: CellRule) -> Tensor:
-    """Which points ``(n,)`` are, or have among the ``count`` nearest, one whose first neighbour is much the nearest."""
-    ratio = near.distances[:, 0] / near.distances[:, min(SELECTION.nearest, near.distances.shape[1]) - 1]
+    """Which points ``(n,)`` are, or have among the ``count`` nearest, one whose first neighbour is
+    much the nearest.
+    """
+    ratio = (
+        near.distances[:, 0]
+        / near.distances[:, min(SELECTION.nearest, near.distances.shape[1]) - 1]
+    )
     return torch.minimum(ratio, ratio[near.indices[:, :count]].amin(1)) < rule.irregular
 
 
 class _Planes(NamedTuple):
-    """Neighbours ``(x, y) (k, r)`` of some points, turned into their tangent planes at full length, and which of them
-    are on the same sheet; in units of the ``spacing (r,)``, the mean distance of the nearest. Long rows are quick."""
+    """Neighbours ``(x, y) (k, r)`` of some points, turned into their tangent planes at full length,
+    and which of them are on the same sheet; in units of the ``spacing (r,)``, the mean distance of
+    the nearest. Long rows are quick.
+    """
 
     x: Tensor
     y: Tensor
@@ -276,10 +211,12 @@ class _Planes(NamedTuple):
     last: Tensor
 
     @classmethod
-    def of(cls, near: Neighbours, rows: Tensor, frames: Tensor, count: int, stray: Tensor, rule: CellRule) -> _Planes:
+    def of(
+        cls, near: Neighbours, rows: Tensor, frames: Tensor, count: int, rule: CellRule
+    ) -> _Planes:
         tiny = torch.finfo(frames.dtype).tiny
         real = torch.as_tensor(near.real, device=rows.device).expand(len(near.indices))[rows, None]
-        asked = (torch.arange(count, device=rows.device) < real) & ~stray[near.indices[rows, :count]]
+        asked = torch.arange(count, device=rows.device) < real
         offsets = near.offsets[rows, :count].permute(2, 1, 0).contiguous()  # (d, k, r)
         length = offsets.square().sum(0).clamp_min(tiny).sqrt()  # a copy has derivatives, of 0
         x, y = (_inner(offsets, axis) for axis in frames.permute(2, 1, 0).contiguous())
@@ -310,12 +247,14 @@ def _inner(offsets: Tensor, axis: Tensor) -> Tensor:
 
 
 def _ends(planes: _Planes, own: slice, others: range, ends: Tensor | None = None) -> Tensor:
-    """How far along its bisector, ahead and behind, the cell reaches towards its ``own`` neighbours ``(2, k, r)``.
+    """How far along its bisector, ahead and behind, the cell reaches towards its ``own`` neighbours
+    ``(2, k, r)``.
 
-    The edge towards ``p`` lies on the bisector ``p / 2 + t J p``; every other neighbour ``q`` leaves the side
-    ``t <Jp, q> <= (|q|^2 - <p, q>) / 2`` of it.  ``ends`` are those that earlier neighbours leave.  A neighbour in the
-    same direction divides by zero: the bisector of a nearer one leaves nothing of it.  Penalties on the other side
-    stand for comparisons, which take five times as long.
+    The edge towards ``p`` lies on the bisector ``p / 2 + t J p``; every other neighbour ``q``
+    leaves the side ``t <Jp, q> <= (|q|^2 - <p, q>) / 2`` of it.  ``ends`` are those that earlier
+    neighbours leave.  A neighbour in the same direction divides by zero: the bisector of a nearer
+    one leaves nothing of it.  Penalties on the other side stand for comparisons, which take five
+    times as long.
     """
     x, y, far = planes.x[own], planes.y[own], float(torch.finfo(planes.x.dtype).max) ** 0.25
     more = 1 + 2 * torch.finfo(x.dtype).eps  # no neighbour hides another at its place
@@ -324,7 +263,9 @@ def _ends(planes: _Planes, own: slice, others: range, ends: Tensor | None = None
     ahead, behind = (torch.full_like(x, far),) * 2 if ends is None else ends.unbind()
     for q in others:
         side = torch.addcmul(zero, x, planes.y[q]).addcmul_(y, planes.x[q], value=-1)
-        room = torch.addcmul(squared[q], x, planes.x[q], value=-1).addcmul_(y, planes.y[q], value=-1)
+        room = torch.addcmul(squared[q], x, planes.x[q], value=-1).addcmul_(
+            y, planes.y[q], value=-1
+        )
         if own.start <= q < own.stop:
             room[q - own.start] = far
         if side.requires_grad:
@@ -336,15 +277,18 @@ def _ends(planes: _Planes, own: slice, others: range, ends: Tensor | None = None
 
 
 class _Measured(NamedTuple):
-    """Edges of cells over distances ``(k, r)``, areas at the edge of the surface and farthest corners ``(r,)``."""
+    """Edges of cells over distances ``(k, r)``, areas at the edge of the surface and farthest
+    corners ``(r,)``.
+    """
 
     weight: Tensor
     rim: Tensor
     reach: Tensor
 
 
-def _measured(planes: _Planes, ends: Tensor, radius: Tensor, outward: Tensor) -> _Measured:
-    """Length of the edge of each cell towards its neighbours, over their distance, from the ``ends`` on the bisectors.
+def _measured(planes: _Planes, ends: Tensor, radius: Tensor, outward: float) -> _Measured:
+    """Length of the edge of each cell towards its neighbours, over their distance, from the
+    ``ends`` on the bisectors.
 
     Beyond the radius a cell is cut off: it may be open.
     """
@@ -353,51 +297,51 @@ def _measured(planes: _Planes, ends: Tensor, radius: Tensor, outward: Tensor) ->
     limit = (radius.square() / squared.clamp_min(tiny) - 0.25).clamp_min(tiny).sqrt()
     high, low = torch.minimum(ends[0] / 2, limit), -torch.minimum(ends[1] / 2, limit)
     seen = same & (high - low > rounding)  # not the corner of a grid
-    reach = torch.where(seen, squared * (0.25 + torch.maximum(high, -low).square()), 0.0).detach().amax(0).sqrt()
+    reach = (
+        torch.where(seen, squared * (0.25 + torch.maximum(high, -low).square()), 0.0)
+        .detach()
+        .amax(0)
+        .sqrt()
+    )
     rim = torch.zeros_like(radius)
     ended = (seen & ((high >= limit) | (low <= -limit))).any(0).nonzero()[:, 0]
     if len(ended):
         part = [values[:, ended] for values in (x, y, high, low, seen)]
-        top, bottom, width = _ended(part[0], part[1], part[2], part[3], part[4], outward[ended])
+        top, bottom, width = _ended(part[0], part[1], part[2], part[3], part[4], outward)
         high, low = (whole.index_copy(1, ended, own) for whole, own in ((high, top), (low, bottom)))
         rim = rim.index_copy(0, ended, width)
     return _Measured(torch.where(seen, (high - low).clamp_min(0.0), 0.0), rim, reach)
 
 
 def _ended(
-    x: Tensor, y: Tensor, high: Tensor, low: Tensor, asked: Tensor, outward: Tensor
+    x: Tensor, y: Tensor, high: Tensor, low: Tensor, asked: Tensor, outward: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The ends of the edges of open cells, at a line outwards (neighbours ``(x, y) (k, r)`` lie inwards), and the rim.
+    """The ends of the edges of open cells, at a line outwards (neighbours ``(x, y) (k, r)`` lie
+    inwards), and the rim.
 
-    The rim is the area between the point and the line: edges of the cell do not count it, ``sum_j w_ij |l_ij|^2 / 4``.
+    The rim is the area between the point and the line: edges of the cell do not count it, ``sum_j
+    w_ij |l_ij|^2 / 4``.
     """
     tiny = torch.finfo(x.dtype).tiny
     share = asked / (x.square() + y.square()).clamp_min(tiny).sqrt()
     inward = torch.stack([(x * share).sum(0), (y * share).sum(0)])
     inward = inward / inward.norm(dim=0).clamp_min(tiny)
-    along, slope = x * inward[0] + y * inward[1], x * inward[1] - y * inward[0]  # <inward, p>, <inward, J p>
-    outward = outward * torch.where(asked, along / 2 + torch.maximum(high * slope, low * slope), 0.0).amax(0)
-    end = -(outward + along / 2) / torch.where(slope == 0, 1.0, slope)
+    along, slope = (
+        x * inward[0] + y * inward[1],
+        x * inward[1] - y * inward[0],
+    )  # <inward, p>, <inward, J p>
+    reach = outward * torch.where(
+        asked, along / 2 + torch.maximum(high * slope, low * slope), 0.0
+    ).amax(0)
+    end = -(reach + along / 2) / torch.where(slope == 0, 1.0, slope)
     cut = asked & (low < end) & (end < high) & (slope != 0)
     high = torch.where(asked & (slope < 0), torch.minimum(high, end), high)
     low = torch.where(asked & (slope > 0), torch.maximum(low, end), low)
-    across = torch.where(cut, end * along - slope / 2, 0.0)  # <J inward, p / 2 + end J p>, on either side of the point
+    across = torch.where(
+        cut, end * along - slope / 2, 0.0
+    )  # <J inward, p / 2 + end J p>, on either side of the point
     width = across.clamp_min(0.0).amax(0) + (-across).clamp_min(0.0).amax(0)
-    return high, low, torch.where(cut.sum(0) > 1, width * outward / 2, 0.0)
-
-
-def spacing_growth(near: Neighbours, rows: Tensor, inward: Tensor, rule: CellRule = CELLS) -> Tensor:
-    """How much the spacing of points along ``inward (r, d)`` grows per length outwards, ``(r,)``: 0 where it is even.
-
-    The slope of the line through the extents (root mean squares along it) of the nearest points of each neighbour.
-    """
-    tiny = torch.finfo(inward.dtype).tiny
-    count = min(rule.nearest, near.indices.shape[1])
-    outside = -(near.offsets[rows, :count] @ inward[..., None])[..., 0]
-    around = near.offsets[:, : SELECTION.nearest][near.indices[rows, :count]]  # (r, count, 6, d)
-    extent = (around @ inward[:, None, :, None])[..., 0].square().mean(2).clamp_min(tiny).sqrt()
-    outside = outside - outside.mean(1, keepdim=True)
-    return (outside * extent).sum(1) / outside.square().sum(1).clamp_min(tiny)
+    return high, low, torch.where(cut.sum(0) > 1, width * reach / 2, 0.0)
 
 
 def _joined(near: Neighbours, cells: CellEdges, frames: Tensor, rule: CellRule) -> CellEdges:
@@ -407,40 +351,29 @@ def _joined(near: Neighbours, cells: CellEdges, frames: Tensor, rule: CellRule) 
     if joined is edges:
         return cells
     known = torch.isin(joined.head * joined.n + joined.tail, edges.head * edges.n + edges.tail)
-    return CellEdges(joined, weight.new_full((len(joined),), rule.bridge).masked_scatter(known, weight), rim)
+    return CellEdges(
+        joined, weight.new_full((len(joined),), rule.bridge).masked_scatter(known, weight), rim
+    )
 
 
-def _outward(near: Neighbours, chord: Tensor, cells: CellEdges, rule: CellRule, clouds: Segments) -> Tensor:
-    """How far open cells of each cloud reach outwards ``(n,)``: farther where spacings grow towards its edges."""
-    edges, tiny = cells.edges, torch.finfo(chord.dtype).tiny
-    unit = chord / chord.norm(dim=1, keepdim=True).clamp_min(tiny)
-    inward = edges.at_head(unit) - edges.at_tail(unit)  # of any length
-    is_open = (cells.rim > 0).to(chord)
-    rows = is_open.nonzero()[:, 0]
-    slopes = [spacing_growth(near, part, inward[part], rule) for part in rows.split(rule.rows)]  # in memory at once
-    growth = torch.zeros_like(is_open).index_copy(0, rows, torch.cat(slopes))
-    mean = clouds.inner(growth, is_open) / clouds.inner(is_open, is_open).clamp_min(1)
-    return clouds.spread((rule.outward + rule.growing * (mean - rule.usual)).clamp(rule.outward, rule.farthest))
-
-
-def _at_edges(cells: CellEdges, rule: CellRule, clouds: Segments) -> Tensor:
-    """Whether open cells of each cloud lie at edges of the surface, beside each other, rather than in gaps ``(n,)``."""
-    edges, is_open = cells.edges, (cells.rim > 0).to(cells.rim)
-    chained = edges.at(is_open[edges.head] * is_open[edges.tail]) > 1
-    return clouds.spread(clouds.inner(is_open, chained.to(is_open)) >= rule.chained * clouds.inner(is_open, is_open))
-
-
-CELL_DIMENSIONS = 3  # above, directions and neighbours are too few for cells: balls of k neighbours instead
-SAMPLE = 8192  # cells that are measured: their sizes vary by half, so the ratio is good to .6 per cent
+CELL_DIMENSIONS = (
+    3  # above, directions and neighbours are too few for cells: balls of k neighbours instead
+)
+SAMPLE = (
+    8192  # cells that are measured: their sizes vary by half, so the ratio is good to .6 per cent
+)
 BLOCK = 128  # points at a time on a CPU: its second cache holds most of (128, k, D) numbers
-GAP = 0.7 * math.pi  # between directions to neighbours: pi at a straight edge, pi / 2 at most inside an even sheet
+GAP = (
+    0.7 * math.pi
+)  # between directions to neighbours: pi at a straight edge, pi / 2 at most inside an even sheet
 LINKED = 10  # nearest points that continue a chain
 CHAIN = 8  # points of the shortest chain
 DIRECTIONS = {1: 2, 2: 64, 3: 200}
 
 
 def covered(smoother: Smoother) -> Tensor:
-    """Length, area or volume (``length^dim``) of the cloud of a smoother in its measure, in the units of its graph.
+    """Length, area or volume (``length^dim``) of the cloud of a smoother in its measure, in the
+    units of its graph.
 
     A number, with derivatives where the points of the graph and the mass have them.
     """
@@ -462,23 +395,33 @@ def covered(smoother: Smoother) -> Tensor:
 def at_boundary(smoother: Smoother) -> Tensor:
     """Which points ``(n,)`` lie at the boundary: the nearest neighbours leave their cells open.
 
-    The boundary of a surface is made of loops: points alone or in small groups are gaps of a noisy or sparse sheet.
+    The boundary of a surface is made of loops: points alone or in small groups are gaps of a noisy
+    or sparse sheet.
     """
     dimension = max(1, round(smoother.dimension))
-    if smoother.graph is None or smoother.graph.metric != "euclidean" or dimension > CELL_DIMENSIONS:
-        raise InputError("a boundary is found in Euclidean clouds of up to three dimensions: give a bool mask instead")
+    if (
+        smoother.graph is None
+        or smoother.graph.metric != "euclidean"
+        or dimension > CELL_DIMENSIONS
+    ):
+        raise InputError(
+            "a boundary is found in Euclidean clouds of up to three dimensions: give a bool "
+            "mask instead"
+        )
     graph = smoother.graph.without_loops()
     found = open_cells(graph, torch.arange(graph.n, device=graph.device), dimension)
     return found & _in_loops(graph) if dimension == 2 and bool(found.any()) else found
 
 
 def open_cells(graph: Graph, rows: Tensor, dimension: int) -> Tensor:
-    """Which of some points ``(rows,)`` of a graph without self-loops have a cell that their neighbours do not close."""
+    """Which of some points ``(rows,)`` of a graph without self-loops have a cell that their
+    neighbours do not close.
+    """
     found = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
     places = torch.arange(len(rows), device=rows.device)
     if dimension == 2:
-        # A neighbour at less than 60 degrees from a direction closes it (|l| <= 2 r cos), so that six sectors do which
-        # all have one: signs against three lines at 60 degrees to each other.
+        # A neighbour at less than 60 degrees from a direction closes it (|l| <= 2 r cos), so that
+        # six sectors do which all have one: signs against three lines at 60 degrees to each other.
         x, y = _in_planes(graph, rows, SELECTION.frame)
         sector = (y > 0).long() + 2 * (y > 3**0.5 * x) + 4 * (y > -(3**0.5) * x)
         places = (x.new_zeros((len(rows), 8)).scatter_(1, sector, 1.0).sum(1) < 6).nonzero()[:, 0]
@@ -488,8 +431,13 @@ def open_cells(graph: Graph, rows: Tensor, dimension: int) -> Tensor:
 
 
 def _in_planes(graph: Graph, rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Coordinates ``(rows, k)`` of the neighbours of some points in the planes of the ``count`` nearest."""
-    places, near = graph.points.mT.contiguous(), graph.indices[rows]  # an axis at a time: shorter gathers
+    """Coordinates ``(rows, k)`` of the neighbours of some points in the planes of the ``count``
+    nearest.
+    """
+    places, near = (
+        graph.points.mT.contiguous(),
+        graph.indices[rows],
+    )  # an axis at a time: shorter gathers
     offsets = torch.stack([axis.take(near) - axis[rows, None] for axis in places])  # (d, rows, k)
     if len(places) > 2:
         frames = graph.planes_at(rows, count)
@@ -498,10 +446,14 @@ def _in_planes(graph: Graph, rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _in_loops(graph: Graph) -> Tensor:
-    """Which points ``(n,)`` are beside a chain of points with a wide gap in the directions to all their neighbours."""
+    """Which points ``(n,)`` are beside a chain of points with a wide gap in the directions to all
+    their neighbours.
+    """
     x, y = _in_planes(graph, torch.arange(graph.n, device=graph.device), graph.k)
     angle = torch.atan2(y, x).sort(dim=1).values
-    wide = torch.cat([angle.diff(dim=1), angle[:, :1] + 2 * math.pi - angle[:, -1:]], 1).amax(1) > GAP
+    wide = (
+        torch.cat([angle.diff(dim=1), angle[:, :1] + 2 * math.pi - angle[:, -1:]], 1).amax(1) > GAP
+    )
     near = graph.indices[:, :LINKED]
     head, place = (wide[:, None] & wide[near]).nonzero(as_tuple=True)
     _, labels = components(head, near[head, place], graph.n)
@@ -514,15 +466,21 @@ def _blocks(rows: Tensor) -> tuple[Tensor, ...]:
 
 
 def _cells(graph: Graph, rows: Tensor, dimension: int) -> tuple[Tensor, Tensor]:
-    """Sizes ``(rows,)`` of the cells of some points, and whether the neighbours leave a cell open."""
+    """Sizes ``(rows,)`` of the cells of some points, and whether the neighbours leave a cell
+    open.
+    """
     points, indices, distances = graph.points, graph.indices, graph.distances
     tiny = torch.finfo(points.dtype).tiny
     offsets, length = points[indices[rows]] - points[rows, None], distances[rows].clamp_min(tiny)
     if dimension < points.shape[1]:
         few = slice(0, SELECTION.frame)
         offsets = offsets @ tangent_frames(offsets[:, few], length[:, few], dimension)
-        if dimension == 2:  # the directions start at the nearest neighbour: no frame is better than another
-            x, y = (offsets[:, :1] / offsets[:, :1].norm(dim=2, keepdim=True).clamp_min(tiny)).unbind(2)
+        if (
+            dimension == 2
+        ):  # the directions start at the nearest neighbour: no frame is better than another
+            x, y = (
+                offsets[:, :1] / offsets[:, :1].norm(dim=2, keepdim=True).clamp_min(tiny)
+            ).unbind(2)
             u, v = offsets.unbind(2)
             offsets = torch.stack([x * u + y * v, x * v - y * u], 2)
         # Chords that leave the tangent plane keep their length: near enough to an arc's.

@@ -1,8 +1,11 @@
 """One Gaussian for the whole cloud.
 
-    row         S = D^-1 W,  w_ij = exp(-d_ij^2 / sigma^2) on the directed graph                      [P]
-                d_ij in the metric of the graph, cosine distances too: the kernel of the paper's probes
-    symmetric   W <- max(W, W^T),  W <- D^-alpha W D^-alpha,  A = R^-1/2 W R^-1/2,  M = R / sum R     [Coifman, Lafon]
+    row         S = D^-1 W,  w_ij = exp(-d_ij^2 / sigma^2) on the directed graph
+    [P]
+                d_ij in the metric of the graph, cosine distances too: the kernel of the paper's
+                probes
+    symmetric   W <- max(W, W^T),  W <- D^-alpha W D^-alpha,  A = R^-1/2 W R^-1/2,  M = R / sum R
+    [Coifman, Lafon]
 
 sigma is the median distance to the tenth neighbour unless it is given.
 """
@@ -31,7 +34,9 @@ def row_smoother(graph: Graph, bandwidth: float | None, dimension: float) -> Row
     return RowSmoother("row", matrix, graph, torch.full_like(weight[:, 0], 1 / n), time, dimension)
 
 
-def symmetric_smoother(graph: Graph, bandwidth: float | None, dimension: float, alpha: float = 1.0) -> Smoother:
+def symmetric_smoother(
+    graph: Graph, bandwidth: float | None, dimension: float, alpha: float = 1.0
+) -> Smoother:
     """The symmetrised kernel; ``alpha`` is the power of the density that is divided out."""
     sigma2, n = _sigma2(graph, graph.squared, bandwidth), graph.n
     bare = graph.without_loops()
@@ -51,7 +56,11 @@ def symmetric_smoother(graph: Graph, bandwidth: float | None, dimension: float, 
 
 def _sigma2(graph: Graph, squared: Tensor, bandwidth: float | None) -> Tensor:
     tenth = squared[:, min(TENTH - 1 + graph.self_loops, graph.k - 1)].median()
-    sigma2 = tenth if bandwidth is None else torch.tensor(bandwidth**2, dtype=squared.dtype, device=squared.device)
+    sigma2 = (
+        tenth
+        if bandwidth is None
+        else torch.tensor(bandwidth**2, dtype=squared.dtype, device=squared.device)
+    )
     if not bool(sigma2 > 0):
         raise InputError("the bandwidth chosen from the data is zero: most points coincide")
     return sigma2

@@ -1,21 +1,25 @@
-"""Graph -> smoother for embeddings: neighbours weighted by distance and by how many neighbours they share.
+"""Graph -> smoother for embeddings: neighbours weighted by distance and by how many neighbours they
+share.
 
     p_ij = exp(-(d_ij - rho_i)/s_i)     rho_i: nearest distance;  s_i such that  sum_j p_ij = log2 k
     J_ij = |N[i] & N[j]| / |N[i] | N[j]|       N[i]: the k neighbours of i, and i itself
     w_ij = max(p_ij, p_ji) J_ij,   A = (I + R^-1/2 W R^-1/2)/2,   M = R / sum R
-    step_time = (1 - delta)^4 sum_c <x_c, (I - A) x_c>_M / dim    x_c: coordinates, whose |gradient|^2 add up to dim
+    step_time = (1 - delta)^4 sum_c <x_c, (I - A) x_c>_M / dim    x_c: coordinates, whose
+    |gradient|^2 add up to dim
 
-In hundreds of dimensions distances say little and a few points (hubs) are near everything. A scale of its own at every
-point levels the density, and shared neighbours discount the hubs. The density is not divided out (alpha = 0): it
-carries cluster information. Edges never vanish, since i and j are both in N[i] and N[j] wherever they are joined.
-p is the kernel of UMAP [McInnes et al. 2018], J the weight of shared neighbours [Jarvis, Patrick 1973].
+In hundreds of dimensions distances say little and a few points (hubs) are near everything. A scale
+of its own at every point levels the density, and shared neighbours discount the hubs. The density
+is not divided out (alpha = 0): it carries cluster information. Edges never vanish, since i and j
+are both in N[i] and N[j] wherever they are joined. p is the kernel of UMAP [McInnes et al. 2018], J
+the weight of shared neighbours [Jarvis, Patrick 1973].
 
-Uneven weights conduct less than their mean. delta is what a step loses to unbalanced neighbours: the measured share
-|(I - A) x|^2 / <x, (I - A) x>, at most what independent random positions would give, sum w_ij^2 d_ij^2 / r_i over
-sum w_ij d_ij^2 (more than that is a boundary or the edge of a cluster). The power is measured: 3.8 to 4.7 gives the
-exact eigenvalues of random spheres, tori and sheets of dimension 2 to 5 with 12 to 100 neighbours; grids have delta
-near 0 and need none. On a curve everything has to pass every gap, nothing goes around it: 6.5 (30 neighbours) to 10
-(12). A cosine graph is that of the unit rows, in units of the cosine distance, half a squared length.
+Uneven weights conduct less than their mean. delta is what a step loses to unbalanced neighbours:
+the measured share |(I - A) x|^2 / <x, (I - A) x>, at most what independent random positions would
+give, sum w_ij^2 d_ij^2 / r_i over sum w_ij d_ij^2 (more than that is a boundary or the edge of a
+cluster). The power is measured: 3.8 to 4.7 gives the exact eigenvalues of random spheres, tori and
+sheets of dimension 2 to 5 with 12 to 100 neighbours; grids have delta near 0 and need none. On a
+curve everything has to pass every gap, nothing goes around it: 6.5 (30 neighbours) to 10 (12). A
+cosine graph is that of the unit rows, in units of the cosine distance, half a squared length.
 """
 
 from dataclasses import dataclass
@@ -32,7 +36,9 @@ from .smoother import Smoother, symmetric_matrix
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """Constants of the smoother of embeddings; `docs/constants.md` has their derivation or ablation."""
+    """Constants of the smoother of embeddings; `docs/constants.md` has their derivation or
+    ablation.
+    """
 
     rounds: int = 40  # bisection steps for the scales: 2^-40 of the range
     smallest: float = 1e-3  # smallest scale, of the mean distance: where many points coincide
@@ -40,9 +46,12 @@ class Neighbourhood:
     disorder_of_curves: float = 8.0  # the same in one dimension
     least: float = 0.1  # of 1 - delta, which is 0 for two rows: no neighbours on other sides
     directions: int = 16  # random directions that stand for the coordinates in delta
-    surrounding: int = 16  # neighbours that tell a solid in space from a surface: 12 take a cube for one
+    surrounding: int = (
+        16  # neighbours that tell a solid in space from a surface: 12 take a cube for one
+    )
     block: int = 1 << 20  # neighbours compared at once
-    longest: int = 96  # lists up to which all neighbours are compared with all: a sparse product counts the same then
+    # lists up to which all neighbours are compared with all: a sparse product counts the same then
+    longest: int = 96
 
 
 SETTINGS = Neighbourhood()
@@ -74,11 +83,15 @@ def neighbourhood_smoother(graph: Graph) -> Smoother:
     if not bool(energy.sum() > 0):
         raise InputError("all rows are equal: there is nothing to embed")
     delta = float(random.sum() / energy.sum() / 2)
-    if graph.metric in ("euclidean", "cosine") and chords.points.shape[1]:  # otherwise there are no coordinates
+    if (
+        graph.metric in ("euclidean", "cosine") and chords.points.shape[1]
+    ):  # otherwise there are no coordinates
         delta = min(delta, _imbalance(matrix, mass, chords.points))
     n, d = chords.points.shape
     few = chords.metric == "euclidean" and d == SPACE and chords.k < SETTINGS.surrounding < n
-    wider = build_graph(chords.points, SETTINGS.surrounding, ordered=chords.ordered) if few else chords
+    wider = (
+        build_graph(chords.points, SETTINGS.surrounding, ordered=chords.ordered) if few else chords
+    )
     dimension = estimate_dimension(wider)
     kept = max(1 - delta, SETTINGS.least)
     power = SETTINGS.disorder_of_curves if dimension < CURVE else SETTINGS.disorder
@@ -91,7 +104,9 @@ def _imbalance(matrix: Tensor, mass: Tensor, points: Tensor) -> float:
     """``|(I - A) x|^2 / <x, (I - A) x>`` over random directions instead of all coordinates."""
     d, count = points.shape[1], SETTINGS.directions
     if d > count:
-        turn = torch.randn((d, count), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        turn = torch.randn(
+            (d, count), generator=torch.Generator().manual_seed(0), dtype=torch.float64
+        )
         points = points @ turn.to(points)
     x = mass.sqrt()[:, None] * (points - (mass[:, None] * points).sum(0))
     step = x - matrix @ x
@@ -103,10 +118,14 @@ def _imbalance(matrix: Tensor, mass: Tensor, points: Tensor) -> float:
 
 
 def fuzzy_weights(distances: Tensor) -> Tensor:
-    """``exp(-(d - rho)/s)`` with ``s`` by bisection, for ascending distances ``(n, k)`` in any unit."""
+    """``exp(-(d - rho)/s)`` with ``s`` by bisection, for ascending distances ``(n, k)`` in any
+    unit.
+    """
     k = distances.shape[1]
     beyond = distances - distances[:, :1]
-    target = torch.log2(torch.tensor(float(max(k, 2)), dtype=distances.dtype, device=distances.device))
+    target = torch.log2(
+        torch.tensor(float(max(k, 2)), dtype=distances.dtype, device=distances.device)
+    )
     least = torch.finfo(distances.dtype).tiny ** 0.5  # whose square is not 0: all distances may be
     floor = (SETTINGS.smallest * distances.mean(1, keepdim=True)).clamp_min(least)
     low, high = floor, beyond.amax(1, keepdim=True).clamp_min(floor) * 64
@@ -124,16 +143,20 @@ def closed_neighbours(indices: Tensor) -> Tensor:
 
 
 def overlaps(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """How many entries ``left[rows[e]]`` and ``right[columns[e]]`` have in common, for pairs ``e``: ``(e,)``.
+    """How many entries ``left[rows[e]]`` and ``right[columns[e]]`` have in common, for pairs ``e``:
+    ``(e,)``.
 
-    Lists ``left (m, a)`` and ``right (n, b)`` hold distinct indices. All are compared with all: for a dozen
-    that is twice as fast as a search in sorted ones; long lists are counted by a sparse product.
+    Lists ``left (m, a)`` and ``right (n, b)`` hold distinct indices. All are compared with all: for
+    a dozen that is twice as fast as a search in sorted ones; long lists are counted by a sparse
+    product.
     """
     if left.shape[1] > SETTINGS.longest:
         return _long_overlaps(left, right, rows, columns)
     size = max(1, SETTINGS.block // left.shape[1])
     counts = torch.empty_like(rows)
-    for out, first, second in zip(counts.split(size), rows.split(size), columns.split(size), strict=True):
+    for out, first, second in zip(
+        counts.split(size), rows.split(size), columns.split(size), strict=True
+    ):
         sought, among = (each.int().T.contiguous() for each in (left[first], right[second]))
         common = torch.zeros_like(sought, dtype=torch.bool)
         for each in among:
@@ -143,7 +166,9 @@ def overlaps(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -> Tens
 
 
 def _long_overlaps(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """The same by ``S_left S_right^T`` of the incidences ``S (m, n)``, a block of rows of ``left`` at a time."""
+    """The same by ``S_left S_right^T`` of the incidences ``S (m, n)``, a block of rows of ``left``
+    at a time.
+    """
     width = int(max(left.max(), right.max())) + 1
     one, other = incidence(left, width), incidence(right, width).T.tocsr()
     heads, tails = rows.cpu().numpy(), columns.cpu().numpy()
@@ -151,7 +176,11 @@ def _long_overlaps(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -
     size = max(1, SETTINGS.block // left.shape[1])
     for first in range(0, len(left), size):
         place = order[slice(*np.searchsorted(heads[order], (first, first + size)))]
-        common = (one[first : first + size] @ other).toarray() if width <= size else one[first : first + size] @ other
+        common = (
+            (one[first : first + size] @ other).toarray()
+            if width <= size
+            else one[first : first + size] @ other
+        )
         counts[place] = np.asarray(common[heads[place] - first, tails[place]]).ravel()
     return torch.from_numpy(counts).to(rows)
 
@@ -159,4 +188,7 @@ def _long_overlaps(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -
 def incidence(lists: Tensor, width: int) -> csr_matrix:
     """Ones ``(m, width)``, sparse, at the entries of every list ``(m, a)``."""
     pointers = np.arange(len(lists) + 1) * lists.shape[1]
-    return csr_matrix((np.ones(lists.numel(), np.int32), lists.cpu().numpy().ravel(), pointers), (len(lists), width))
+    return csr_matrix(
+        (np.ones(lists.numel(), np.int32), lists.cpu().numpy().ravel(), pointers),
+        (len(lists), width),
+    )

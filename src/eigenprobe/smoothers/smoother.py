@@ -1,11 +1,13 @@
-"""The symmetric averaging operator whose powers make probes, for one cloud or for several side by side.
+"""The symmetric averaging operator whose powers make probes, for one cloud or for several side by
+side.
 
-    A = I - c M^-1/2 (R - W) M^-1/2        W (n, n) symmetric weights, R their row sums, M the mass, spectrum in [0, 1]
-    lambda = (1 - mu) / step_time          one step advances heat by `step_time`, in squared units of the input
+    A = I - c M^-1/2 (R - W) M^-1/2        W (n, n) symmetric weights, R their row sums, M the mass,
+    spectrum in [0, 1] lambda = (1 - mu) / step_time          one step advances heat by `step_time`,
+    in squared units of the input
 
-Several clouds are blocks on the diagonal of one matrix, of equal or unequal sizes; masses sum to 1 on each.  A
-`RowSmoother` holds the directed average S instead; as a symmetric operator it enters as the covariance S^s (S^s)^T of
-the probes it makes.
+Several clouds are blocks on the diagonal of one matrix, of equal or unequal sizes; masses sum to 1
+on each.  A `RowSmoother` holds the directed average S instead; as a symmetric operator it enters as
+the covariance S^s (S^s)^T of the probes it makes.
 """
 
 from __future__ import annotations
@@ -26,8 +28,10 @@ from ..graph import Edges, Graph, components
 from ..search.layout import Segments, as_scipy
 
 Apply = Callable[[Tensor], Tensor]
-ROW_STEPS = 20  # steps of the probes whose covariance stands for a row smoother: [P]'s number for generalisation
-LEAST = 1e-14  # of the mean mass: that of a stray point, whose value is one over its root, must not be 0
+# steps of the probes whose covariance stands for a row smoother: [P]'s number for generalisation
+ROW_STEPS = 20
+# of the mean mass: that of a stray point, whose value is one over its root, must not be 0
+LEAST = 1e-14
 
 
 def numpy_too(method: Callable[..., Tensor]) -> Callable[..., Any]:
@@ -37,19 +41,25 @@ def numpy_too(method: Callable[..., Tensor]) -> Callable[..., Any]:
     def call(self: Smoother, x: Any, *more: Any) -> Any:
         if isinstance(x, Tensor):
             return method(self, x, *more)
-        return method(self, torch.as_tensor(x, dtype=self.dtype, device=self.device), *more).cpu().numpy()
+        return (
+            method(self, torch.as_tensor(x, dtype=self.dtype, device=self.device), *more)
+            .cpu()
+            .numpy()
+        )
 
     return call
 
 
 @dataclass(frozen=True)
 class Smoother:
-    """``matrix`` is A (S of a `RowSmoother`), sparse CSR ``(n, n)``; ``mass (n,)`` is positive, sums to 1 per cloud.
+    """``matrix`` is A (S of a `RowSmoother`), sparse CSR ``(n, n)``; ``mass (n,)`` is positive,
+    sums to 1 per cloud.
 
-    ``clouds`` are the sizes of stacked clouds (empty: one cloud), and ``step_time`` is then a tensor with a number per
-    cloud. ``leaving (n,)`` is ``1 - A_ii`` without its cancellation, where it is known. ``lowest`` is a number where
-    a potential or boundary was added (`alteration`): eigenvalues are counted from it, and ``sqrt(mass)`` is not fixed.
-    ``density (n,)`` is the mass of a unit of length, area or volume, where the measure is another one.
+    ``clouds`` are the sizes of stacked clouds (empty: one cloud), and ``step_time`` is then a
+    tensor with a number per cloud. ``leaving (n,)`` is ``1 - A_ii`` without its cancellation, where
+    it is known. ``lowest`` is a number where a potential or boundary was added (`alteration`):
+    eigenvalues are counted from it, and ``sqrt(mass)`` is not fixed. ``density (n,)`` is the mass
+    of a unit of length, area or volume, where the measure is another one.
     """
 
     kind: str
@@ -79,7 +89,9 @@ class Smoother:
             return self.leaving
         rows, columns, values = self.entries()
         loop = rows == columns
-        return torch.ones_like(self.mass, dtype=values.dtype).index_add_(0, rows[loop], -values[loop])
+        return torch.ones_like(self.mass, dtype=values.dtype).index_add_(
+            0, rows[loop], -values[loop]
+        )
 
     @property
     def symmetric(self) -> bool:
@@ -109,7 +121,9 @@ class Smoother:
 
     @numpy_too
     def apply(self, x: Tensor) -> Tensor:
-        """One smoothing step of ``x (n,)`` or ``(n, m)``; ``(b, n, m)`` for ``b`` clouds, padded to the largest."""
+        """One smoothing step of ``x (n,)`` or ``(n, m)``; ``(b, n, m)`` for ``b`` clouds, padded to
+        the largest.
+        """
         if x.ndim <= 2 and self.matrix.ndim == 2:
             return self.matrix @ x
         if self.matrix.ndim == 3:
@@ -125,7 +139,9 @@ class Smoother:
 
     @numpy_too
     def apply_symmetric(self, x: Tensor, steps: int = ROW_STEPS) -> Tensor:
-        """``A x``; for a row smoother ``S^s (S^s)^T x``, the covariance of its probes. Keeps the shape of ``x``."""
+        """``A x``; for a row smoother ``S^s (S^s)^T x``, the covariance of its probes. Keeps the
+        shape of ``x``.
+        """
         return self.apply(x)
 
     def power(self, x: Tensor, steps: int) -> Tensor:
@@ -134,14 +150,28 @@ class Smoother:
             x = self.apply(x)
         return x
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Smoother:
-        """The same operator on another device or in another precision (the graph stays where it is)."""
-        kinds = {**dict.fromkeys(("matrix", "mass", "leaving", "density"), dtype), "step_time": None}
-        held: dict[str, Any] = {name: value for name in kinds if isinstance(value := getattr(self, name), Tensor)}
-        return replace(self, **{name: value.to(device=device, dtype=kinds[name]) for name, value in held.items()})
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Smoother:
+        """The same operator on another device or in another precision (the graph stays where it
+        is).
+        """
+        kinds = {
+            **dict.fromkeys(("matrix", "mass", "leaving", "density"), dtype),
+            "step_time": None,
+        }
+        held: dict[str, Any] = {
+            name: value for name in kinds if isinstance(value := getattr(self, name), Tensor)
+        }
+        return replace(
+            self,
+            **{name: value.to(device=device, dtype=kinds[name]) for name, value in held.items()},
+        )
 
     def dense(self) -> Smoother:
-        """The same operator of ``b`` clouds of one size as matrices ``(b, n, n)``: faster for small ones on a GPU."""
+        """The same operator of ``b`` clouds of one size as matrices ``(b, n, n)``: faster for small
+        ones on a GPU.
+        """
         if self.matrix.layout == torch.strided:
             return self
         n = self.n // max(1, len(self.clouds))
@@ -151,7 +181,9 @@ class Smoother:
         return replace(self, matrix=full)
 
     def single(self) -> Smoother:
-        """The same operator of a stack of one cloud as that of a cloud: a sparse matrix, one number as its step."""
+        """The same operator of a stack of one cloud as that of a cloud: a sparse matrix, one number
+        as its step.
+        """
         graph = None if self.graph is None else replace(self.graph, clouds=())
         matrix = self.matrix[0].to_sparse_csr() if self.matrix.ndim == 3 else self.matrix
         return replace(self, matrix=matrix, graph=graph, step_time=float(self.step_time), clouds=())
@@ -176,7 +208,8 @@ class Smoother:
             sizes = np.sort(np.bincount(labels.cpu().numpy()))[::-1]
             shown = ", ".join(map(str, sizes[:5])) + (", ..." if count > 5 else "")
             warn(
-                f"the cloud has {count} separate parts ({shown} points): {count} eigenvalues are 0, the constant's "
+                f"the cloud has {count} separate parts ({shown} points): {count} eigenvalues "
+                "are 0, the constant's "
                 "included (more neighbours may join the parts)"
             )
         return count
@@ -185,7 +218,8 @@ class Smoother:
 class RowSmoother(Smoother):
     """The paper's directed average ``S``: rows sum to 1, and nothing is symmetric.
 
-    ``mass`` is that of the samples, equal for all: the mass of a basis is learned, as the square of its first vector.
+    ``mass`` is that of the samples, equal for all: the mass of a basis is learned, as the square of
+    its first vector.
     """
 
     @property
@@ -203,7 +237,9 @@ class RowSmoother(Smoother):
 
     @numpy_too
     def apply_symmetric(self, x: Tensor, steps: int = ROW_STEPS) -> Tensor:
-        """``S^s (S^s)^T x``, the covariance of the probes of ``s`` steps. Keeps the shape of ``x``."""
+        """``S^s (S^s)^T x``, the covariance of the probes of ``s`` steps. Keeps the shape of
+        ``x``.
+        """
         flat = x.reshape(self.n, -1).to(self.dtype)
         for _ in range(steps):
             flat = self._transpose @ flat
@@ -215,22 +251,30 @@ class RowSmoother(Smoother):
 
 
 def csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """A torch CSR matrix with 32-bit indices where they suffice: half of the index traffic of every product."""
+    """A torch CSR matrix with 32-bit indices where they suffice: half of the index traffic of every
+    product.
+    """
     small = values.numel() < 2**31 and max(shape) < 2**31
     index = torch.int32 if small else torch.int64
     with warnings.catch_warnings():  # torch announces once per process that this layout is in beta
         warnings.simplefilter("ignore", UserWarning)
-        return torch.sparse_csr_tensor(pointers.to(index), columns.to(index), values, shape, check_invariants=False)
+        return torch.sparse_csr_tensor(
+            pointers.to(index), columns.to(index), values, shape, check_invariants=False
+        )
 
 
 def on_host(matrix: Tensor) -> bool:
-    """Whether scipy's kernels work on this matrix: they count where torch sorts, which takes several times as long."""
+    """Whether scipy's kernels work on this matrix: they count where torch sorts, which takes
+    several times as long.
+    """
     return matrix.device.type == "cpu"
 
 
 def from_scipy(matrix: Any) -> Tensor:
     """A scipy CSR matrix as a torch one over the same memory."""
-    pointers, columns, values = (torch.from_numpy(part) for part in (matrix.indptr, matrix.indices, matrix.data))
+    pointers, columns, values = (
+        torch.from_numpy(part) for part in (matrix.indptr, matrix.indices, matrix.data)
+    )
     return csr(pointers, columns, values, matrix.shape)
 
 
@@ -240,7 +284,9 @@ def transpose(matrix: Tensor) -> Tensor:
         return from_scipy(as_scipy(matrix).T.tocsr())
     columns, (rows, width) = matrix.col_indices(), matrix.shape
     order = columns.argsort(stable=True)
-    return csr(pointers_to(columns, width), rows_of(matrix)[order], matrix.values()[order], (width, rows))
+    return csr(
+        pointers_to(columns, width), rows_of(matrix)[order], matrix.values()[order], (width, rows)
+    )
 
 
 def pointers_to(rows: Tensor, count: int) -> Tensor:
@@ -255,13 +301,20 @@ def rows_of(matrix: Tensor) -> Tensor:
 
 
 def conjugate_gradients(
-    times: Apply, nearly: Apply, residual: Tensor, target: Tensor, steps: int, each: Segments, least: Apply | None
+    times: Apply,
+    nearly: Apply,
+    residual: Tensor,
+    target: Tensor,
+    steps: int,
+    each: Segments,
+    least: Apply | None,
 ) -> tuple[Tensor, Tensor]:
-    """The solution ``(n,)`` of ``A x = residual``, for many problems at once, each of which ends on its own.
+    """The solution ``(n,)`` of ``A x = residual``, for many problems at once, each of which ends on
+    its own.
 
-    ``times`` is A, ``nearly`` about its inverse. Problems end where ``<r, nearly r>``, returned as well, is at most
-    ``target (b,)``, or where the curvature ``<d, A d>`` of a direction is at most ``least(d)``: what they ask for then
-    lies in the null space.
+    ``times`` is A, ``nearly`` about its inverse. Problems end where ``<r, nearly r>``, returned as
+    well, is at most ``target (b,)``, or where the curvature ``<d, A d>`` of a direction is at most
+    ``least(d)``: what they ask for then lies in the null space.
     """
     solution, direction = torch.zeros_like(residual), torch.zeros_like(residual)
     last = torch.full_like(target, torch.inf)
@@ -273,7 +326,9 @@ def conjugate_gradients(
         going = (size > target) & curved
         if number % every == 0 and not bool(going.any()):
             break
-        direction = torch.addcmul(near, each.spread(torch.where(going, size / last, 0.0)), direction)
+        direction = torch.addcmul(
+            near, each.spread(torch.where(going, size / last, 0.0)), direction
+        )
         image, last = times(direction), size
         bent = each.inner(direction, image)
         if least is not None:
@@ -287,7 +342,10 @@ def conjugate_gradients(
 def symmetric_matrix(edges: Edges, off: Tensor, diagonal: Tensor) -> Tensor:
     """Sparse CSR from the values of the edges (each once, without loops) and the diagonal."""
     loop = torch.arange(edges.n, device=off.device)
-    rows, columns = torch.cat([edges.head, edges.tail, loop]), torch.cat([edges.tail, edges.head, loop])
+    rows, columns = (
+        torch.cat([edges.head, edges.tail, loop]),
+        torch.cat([edges.tail, edges.head, loop]),
+    )
     return from_entries(rows, columns, torch.cat([off, off, diagonal]), edges.n)
 
 
@@ -303,11 +361,18 @@ def from_entries(rows: Tensor, columns: Tensor, values: Tensor, n: int) -> Tenso
 
 
 def laplacian_smoother(
-    edges: Edges, weight: Tensor, mass: Tensor, graph: Graph | None, dimension: float, kind: str = "adaptive"
+    edges: Edges,
+    weight: Tensor,
+    mass: Tensor,
+    graph: Graph | None,
+    dimension: float,
+    kind: str = "adaptive",
 ) -> Smoother:
-    """``A = I - c M^-1/2 (R - W) M^-1/2`` from symmetric weights and an unnormalised mass; ``c`` keeps A in [0, 1].
+    """``A = I - c M^-1/2 (R - W) M^-1/2`` from symmetric weights and an unnormalised mass; ``c``
+    keeps A in [0, 1].
 
-    Gershgorin: the eigenvalues of ``M^-1 (R - W)`` are at most ``2 max(r/m)``, taken per cloud where there are several.
+    Gershgorin: the eigenvalues of ``M^-1 (R - W)`` are at most ``2 max(r/m)``, taken per cloud
+    where there are several.
     """
     if edges.n < 2:
         raise InputError(f"a smoother needs at least 2 points, got {edges.n}")

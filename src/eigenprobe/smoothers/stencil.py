@@ -1,26 +1,27 @@
-"""What weights on curves, surfaces and solids share: neighbours, tangent frames, edges, their directions and constants.
+"""What weights on curves, surfaces and solids share: neighbours, tangent frames, edges, their
+directions and constants.
 
-    h_i                            local spacing (n,)                T_i (d, dim)   orthonormal tangent frame
-    |sum_j T_i^T u_ij| <= s count  "surrounded": the directions u_ij to the nearest `count` neighbours cancel
-    |sum_j (T_i^T u_ij)^(2)| <= t count                              and not in a plane: the traceless second moments
-    |T_i^T u_ij|, |T_j^T u_ij| >= cos(angle)                         the edge ij runs along the sheet at both ends
+    h_i                        local spacing (n,);   T_i (d, dim): orthonormal tangent frame
+    |sum_j T_i^T u_ij| <= s c  "surrounded": the directions u_ij to the nearest c cancel
+    |sum_j (T_i^T u_ij)^(2)| <= t c           and not in a plane: traceless second moments
+    |T_i^T u_ij|, |T_j^T u_ij| >= cos(angle)  the edge ij runs along the sheet at both ends
 
-On a curve the nearest neighbour on either side is kept, unless it is a point of another turn that an end of the curve
-faces: far from both, steep to the curve, and not the nearest the other way round; or lies across a gap that is wide for
-the points on both its sides.  In a solid the shortest list of
-nearest ones that surround the point is kept.  Parts that these lists leave apart are joined by edges of the whole graph
-that run along one sheet.  Those of a surface are in `cells`.
+On a curve the nearest neighbour on either side is kept, unless it is a point of another turn that
+an end of the curve faces: far from both, steep to the curve, and not the nearest the other way
+round.  In a solid the shortest list of nearest ones that surround the point is kept.  Parts that
+these lists leave apart are joined by edges of the whole graph that run along one sheet.  Those of a
+surface are in `cells`.
 
-Every edge gets a geodesic length (a chord that leaves the tangent plane at angle asin(s) spans an arc longer by
-asin(s)/s) and a direction in the tangent frame of either end, l_ij = log_i(x_j).
+Every edge gets a geodesic length (a chord that leaves the tangent plane at angle asin(s) spans an
+arc longer by asin(s)/s) and a direction in the tangent frame of either end, l_ij = log_i(x_j).
 
-An anisotropic metric is a field of tangent vectors f_i: lengths along f_i count 1 + |f_i| times.  Neighbours are sorted
-and directions measured in it, l_ij <- l_ij + f (f.l_ij) / |f|; everything after is the same.
+An anisotropic metric is a field of tangent vectors f_i: lengths along f_i count 1 + |f_i| times.
+Neighbours are sorted and directions measured in it, l_ij <- l_ij + f (f.l_ij) / |f|; everything
+after is the same.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,42 +29,46 @@ import torch
 from torch import Tensor
 
 from ..graph import Edges, Graph, undirected
-from ..graph.graph import FRAME, local_spacing, principal, tangent_frames
-
-
-class GapRank(NamedTuple):
-    """How many neighbours at both ends of a gap in a curve are nearer than what lies across it."""
-
-    even: int
-    random: int
-
-
-GAP_RANK = GapRank(even=6, random=20)
+from ..graph.graph import FRAME, principal, tangent_frames
 
 
 @dataclass(frozen=True)
 class Selection:
     """Constants of the choice of neighbours, with derivation or ablation."""
 
-    solid: tuple[int, int, int] = (12, 28, 9)  # neighbours kept in a solid: least, most, where never surrounded
-    surrounded: float = 0.35  # |mean tangential direction| up to which the neighbours surround a point
-    uneven: float = 0.7  # of the second moments of neighbours in a line: rows of a grid of 1 : 3 are 0.6 to 1
-    tie: float = 1e-6  # relative difference of distances that are one: a shell of a solid lattice is kept whole
+    solid: tuple[int, int, int] = (
+        12,
+        28,
+        9,
+    )  # neighbours kept in a solid: least, most, where never surrounded
+    surrounded: float = (
+        0.35  # |mean tangential direction| up to which the neighbours surround a point
+    )
+    uneven: float = (
+        0.7  # of the second moments of neighbours in a line: rows of a grid of 1 : 3 are 0.6 to 1
+    )
+    # relative difference of distances that are one: a shell of a solid lattice is kept whole
+    tie: float = 1e-6
     nearest: int = 6  # neighbours that measure the spacing: those of an even cloud
     frame: int = FRAME  # neighbours that span the first frame
-    stray: float = 2.5  # own over the neighbours' spacing: one of 20 000 random points of a sphere is above
     along: float = 0.75  # |tangential part| of an edge that may bridge a gap, cosine of 41 degrees
-    one_sided: float = 0.4  # |mean direction| at the end of a sheet: 2/pi beside a straight gap, 0 inside
-    crumb: int = 8  # a part of fewer points has no sheet of its own, and is joined by any edge
-    speck: float = 0.01  # a part of a smaller share of the points is joined by edges that are no longer than ...
+    # |mean direction| at the end of a sheet: 2/pi beside a straight gap, 0 inside
+    one_sided: float = 0.4
+    # a part of a smaller share of the points is joined by edges that are no longer than ...
+    speck: float = 0.01
     beside: float = 5.0  # ... so many times the distance to the sixth neighbour at either end
-    even: float = 4.0  # longer over shorter step of nine of ten points of an even curve: up to 2, of random ones 19
-    gap: GapRank = GAP_RANK
-    turn: int = 4  # neighbours of both ends of an edge of a curve that are nearer, if it may lead to another turn
+    crumb: int = 8  # a part of fewer points has no sheet of its own, and is joined by any edge
+    # neighbours of both ends of an edge of a curve that are nearer, if it may lead to another turn
+    turn: int = 4
 
 
 SELECTION = Selection()
-# Points that are even in space lie in rows in a stretched metric; weights above 0 make longer lists of them round.
+# Longer over shorter step of nine of ten points of an even curve: up to 2, of random ones 19.
+EVEN = 4.0
+# Neighbours at both ends of a gap in a curve that are nearer than what lies across it.
+GAP_EVEN, GAP_RANDOM = 6, 20
+# Points that are even in space lie in rows in a stretched metric; weights above 0 make longer lists
+# of them round.
 STRETCHED = Selection(uneven=0.35)
 
 
@@ -71,29 +76,41 @@ STRETCHED = Selection(uneven=0.35)
 class Balance:
     """Constants of weights and of their balance, with derivation or ablation."""
 
-    outside: float = -0.35  # cosine with the inward direction beyond which a neighbour lies on the other side
-    few_outside: float = 0.03  # share of such neighbours that tells a boundary: a third inside, none at the boundary
+    outside: float = (
+        -0.35
+    )  # cosine with the inward direction beyond which a neighbour lies on the other side
+    few_outside: float = (
+        0.03  # share of such neighbours that tells a boundary: a third inside, none at the boundary
+    )
     bandwidth: float = 2.0  # c above
     steepest: float = 0.8  # sine of the angle beyond which an edge says nothing about an arc
     ridge: float = 1e-2  # softness of balance, relative to the moments of the point
     round_ridge: float = 2.0  # softness of roundness
-    end_ridge: float = 1e3  # at a boundary: free, for the cells of its points may be halves or wholes (pixels)
+    end_ridge: float = (
+        1e3  # at a boundary: free, for the cells of its points may be halves or wholes (pixels)
+    )
     rounds: int = 3  # Newton rounds
     steps: int = 30  # conjugate-gradient steps in each
-    tolerance: float = 2e-2  # relative residual at which they end: weights within .008 of the exact ones
+    tolerance: float = (
+        2e-2  # relative residual at which they end: weights within .008 of the exact ones
+    )
     least_factor: float = 0.3  # a weight loses at most this factor in a round, so it stays positive
-    farthest: float = 50.0  # exponent at which a Gaussian weight stops falling: exp(-50) instead of 0 far away
-    doubtful_weight: float = 0.05  # of an edge that is probably a short-cut: a limb cut by mistake stays connected
-    uneven: bool = False  # a surface is taken for uneven even if it does not look so: a sample of scan lines
-    stray_weight: float = 0.05  # of an edge to a stray point: the point follows its neighbours and hardly leads them
+    farthest: float = (
+        50.0  # exponent at which a Gaussian weight stops falling: exp(-50) instead of 0 far away
+    )
+    doubtful_weight: float = (
+        0.05  # of an edge that is probably a short-cut: a limb cut by mistake stays connected
+    )
 
 
 BALANCE = Balance()
-# Other operators feel what a soft balance leaves: a slow drift of the mass off a boundary makes the first eigenvalue of
-# a square 3 per cent too low (free) or 2 too high (vanishing), with a firm one below 1; and neighbours that are even in
-# space are not in a stretched metric, where a grid is 12 per cent off with the usual roundness and 4 with this one.
+# Other operators feel what a soft balance leaves: a slow drift of the mass off a boundary makes the
+# first eigenvalue of a square 3 per cent too low (free) or 2 too high (vanishing), with a firm one
+# below 1; and neighbours that are even in space are not in a stretched metric, where a grid is 12
+# per cent off with the usual roundness and 4 with this one.
 FIRM = Balance(ridge=1e-3, round_ridge=0.2, end_ridge=1.0, tolerance=1e-3, steps=200)
-# Where derivatives are asked for the dual systems are solved to rounding: what is left of them is not smooth.
+# Where derivatives are asked for the dual systems are solved to rounding: what is left of them is
+# not smooth.
 EXACT = Balance(tolerance=1e-13, steps=2000)
 
 
@@ -108,7 +125,9 @@ class Stencil:
 
 
 class Neighbours(NamedTuple):
-    """Neighbours ``(n, k)`` in ascending order, their ``offsets (n, k, d)``, and how many of each row are real."""
+    """Neighbours ``(n, k)`` in ascending order, their ``offsets (n, k, d)``, and how many of each
+    row are real.
+    """
 
     indices: Tensor
     distances: Tensor
@@ -117,8 +136,12 @@ class Neighbours(NamedTuple):
 
     @classmethod
     def of(cls, points: Tensor, indices: Tensor, distances: Tensor) -> Neighbours:
-        """Rows that were filled up by repeating their first neighbour end with those copies, at offset zero."""
-        offsets = points.index_select(0, indices.flatten()).view(*indices.shape, -1) - points[:, None]
+        """Rows that were filled up by repeating their first neighbour end with those copies, at
+        offset zero.
+        """
+        offsets = (
+            points.index_select(0, indices.flatten()).view(*indices.shape, -1) - points[:, None]
+        )
         if points.requires_grad:
             distances = offsets.norm(dim=2)
         copy = torch.zeros_like(indices, dtype=torch.bool)
@@ -132,7 +155,12 @@ class Neighbours(NamedTuple):
             indices, distances = indices.gather(1, order), distances.gather(1, order)
             offsets = points[indices] - points[:, None]
         farthest = distances.gather(1, real[:, None] - 1)
-        return cls(indices, torch.where(padded, farthest, distances), offsets.masked_fill(padded[..., None], 0), real)
+        return cls(
+            indices,
+            torch.where(padded, farthest, distances),
+            offsets.masked_fill(padded[..., None], 0),
+            real,
+        )
 
     def directions(self, frames: Tensor, count: int) -> Tensor:
         """Tangential parts ``(n, count, dim)`` of the unit vectors to the first neighbours."""
@@ -140,11 +168,14 @@ class Neighbours(NamedTuple):
         return (self.offsets[:, :count] @ frames) / length
 
     def stretched_along(self, field: Tensor, frames: Tensor) -> Neighbours:
-        """The nearest in the metric of a ``field (n, d)`` that is turned into the tangent planes."""
+        """The nearest in the metric of a ``field (n, d)`` that is turned into the tangent
+        planes.
+        """
         return self.stretched((frames @ tangential(field, frames)[..., None])[..., 0])
 
     def stretched(self, field: Tensor) -> Neighbours:
-        """The nearest where offsets are longer along a ``field (n, d)`` (`stretch`): as many as are surely among these.
+        """The nearest where offsets are longer along a ``field (n, d)`` (`stretch`): as many as are
+        surely among these.
 
         Of ``k`` nearest in a disk those are ``k / s`` in an ellipse, ``s`` the largest stretch.
         """
@@ -158,7 +189,9 @@ class Neighbours(NamedTuple):
         real = torch.as_tensor(self.real, device=field.device).clamp_max(few).expand(len(field))
         farthest = distances.gather(1, real[:, None] - 1)
         offsets = offsets.gather(1, order[..., None].expand(-1, -1, offsets.shape[2]))
-        return Neighbours(self.indices.gather(1, order), torch.minimum(distances, farthest), offsets, real)
+        return Neighbours(
+            self.indices.gather(1, order), torch.minimum(distances, farthest), offsets, real
+        )
 
 
 def stretch(vectors: Tensor, field: Tensor) -> Tensor:
@@ -168,20 +201,18 @@ def stretch(vectors: Tensor, field: Tensor) -> Tensor:
 
 
 def first_frames(graph: Graph, dimension: int) -> tuple[Neighbours, Tensor]:
-    """The neighbours of a graph without self-loops, and frames ``(n, d, dim)`` of the nearest of them.
+    """The neighbours of a graph without self-loops, and frames ``(n, d, dim)`` of the nearest of
+    them.
 
     A row with fewer neighbours repeats its first one to fill the places; the copies do not count.
     """
-    near, few = Neighbours.of(graph.points, graph.indices, graph.distances), slice(0, SELECTION.frame)
+    near, few = (
+        Neighbours.of(graph.points, graph.indices, graph.distances),
+        slice(0, SELECTION.frame),
+    )
     if dimension == 2 and isinstance(near.real, int) and not graph.points.requires_grad:
         return near, graph.planes
     return near, tangent_frames(near.offsets[:, few], near.distances[:, few], dimension)
-
-
-def find_strays(near: Neighbours) -> tuple[Tensor, Tensor]:
-    """Local spacing ``(n,)``, and which points are strays."""
-    spacing, excess = local_spacing(near.indices, near.distances, near.real, SELECTION.nearest)
-    return spacing, excess > math.log(SELECTION.stray)
 
 
 def choose_edges(near: Neighbours, frames: Tensor, selection: Selection = SELECTION) -> Edges:
@@ -194,7 +225,9 @@ def choose_edges(near: Neighbours, frames: Tensor, selection: Selection = SELECT
 
 
 def with_pairs(edges: Edges, pairs: Tensor | None) -> tuple[Edges, Tensor]:
-    """The edges with further ``pairs (c, 2)`` of points, the lower one first, and which ``(e,)`` are the latter."""
+    """The edges with further ``pairs (c, 2)`` of points, the lower one first, and which ``(e,)``
+    are the latter.
+    """
     if pairs is None:
         return edges, torch.zeros_like(edges.head, dtype=torch.bool)
     known, more = edges.head * edges.n + edges.tail, (pairs[:, 0] * edges.n + pairs[:, 1]).unique()
@@ -203,7 +236,9 @@ def with_pairs(edges: Edges, pairs: Tensor | None) -> tuple[Edges, Tensor]:
 
 
 def _surrounding(near: Neighbours, directions: Tensor, selection: Selection) -> Tensor:
-    """Which neighbours each point keeps (n, k): the shortest prefix whose mean tangential direction is small."""
+    """Which neighbours each point keeps (n, k): the shortest prefix whose mean tangential direction
+    is small.
+    """
     few, most, otherwise = (min(count, near.indices.shape[1]) for count in selection.solid)
     count = torch.arange(1, most + 1, device=directions.device)
     surrounded = directions.cumsum(1).norm(dim=2) <= selection.surrounded * count
@@ -212,11 +247,14 @@ def _surrounding(near: Neighbours, directions: Tensor, selection: Selection) -> 
     first = torch.where(surrounded.any(1), surrounded.int().argmax(1) + 1, otherwise)
     keep = torch.zeros(near.indices.shape, dtype=torch.bool, device=directions.device)
     keep[:, :most] = count <= first[:, None]
-    return keep | (near.distances <= (1 + selection.tie) * near.distances.gather(1, first[:, None] - 1))
+    return keep | (
+        near.distances <= (1 + selection.tie) * near.distances.gather(1, first[:, None] - 1)
+    )
 
 
 def _unevenness(directions: Tensor) -> Tensor:
-    """How far the second moments of the first 1, 2, ... unit vectors ``(n, k, dim)`` are from round, ``(n, k)``.
+    """How far the second moments of the first 1, 2, ... unit vectors ``(n, k, dim)`` are from
+    round, ``(n, k)``.
 
     0 where they are, and the count where they lie in a plane.
     """
@@ -227,7 +265,9 @@ def _unevenness(directions: Tensor) -> Tensor:
 
 
 def _adjacent(near: Neighbours, frames: Tensor, selection: Selection = SELECTION) -> Tensor:
-    """On a curve, the nearest neighbour on either side: weights 1/length are then balanced as they stand."""
+    """On a curve, the nearest neighbour on either side: weights 1/length are then balanced as they
+    stand.
+    """
     side = (near.offsets @ frames)[..., 0]  # (n, k)
     ahead, behind = side > 0, side < 0
     keep = (ahead & (ahead.cumsum(1) == 1)) | (behind & (behind.cumsum(1) == 1))
@@ -239,24 +279,27 @@ def _adjacent(near: Neighbours, frames: Tensor, selection: Selection = SELECTION
     unit = near.offsets[head, place] / near.distances[head, place, None]
     runs = _along(unit, frames[head], selection) & _along(unit, frames[tail], selection)
     keep[head, place] = back | runs
-    return keep & ~_wide(near, keep, selection)
+    return keep & ~_wide(near, keep)
 
 
-def _wide(near: Neighbours, keep: Tensor, selection: Selection) -> Tensor:
-    """Which of the chosen neighbours on a curve lie across a gap that no sampling of it leaves: of random points one
-    of e^m is m spacings wide, and even points leave none."""
+def _wide(near: Neighbours, keep: Tensor) -> Tensor:
+    """Which of the chosen neighbours on a curve lie across a gap that no sampling of it leaves: of
+    random points one of e^m is m spacings wide, and even points leave none."""
     longest, shortest = near.distances * keep, near.distances.masked_fill(~keep, torch.inf)
     ratio = (longest.amax(1) / shortest.amin(1))[keep.sum(1) == 2]
-    even = len(ratio) > 0 and float(ratio[:: len(ratio) // 10**6 + 1].quantile(0.9)) < selection.even
-    rank = selection.gap.even if even else selection.gap.random
+    even = len(ratio) > 0 and float(ratio[:: len(ratio) // 10**6 + 1].quantile(0.9)) < EVEN
+    rank = GAP_EVEN if even else GAP_RANDOM
     if rank > near.distances.shape[1]:
         return torch.zeros_like(keep)
     reach = near.distances[:, rank - 1]
     return keep & (near.distances > torch.maximum(reach[:, None], reach[near.indices]))
 
 
-def bridged(near: Neighbours, edges: Edges, frames: Tensor, selection: Selection = SELECTION) -> Edges:
-    """The edges; a gap in a sheet wider than the stencils is bridged by whatever the whole graph offers.
+def bridged(
+    near: Neighbours, edges: Edges, frames: Tensor, selection: Selection = SELECTION
+) -> Edges:
+    """The edges; a gap in a sheet wider than the stencils is bridged by whatever the whole graph
+    offers.
 
     Two sheets stay two parts: an edge between them leaves at least one of them steeply.
     """
@@ -270,11 +313,17 @@ def bridged(near: Neighbours, edges: Edges, frames: Tensor, selection: Selection
         unit = near.offsets[head, place] / near.distances[head, place, None]
         size = torch.bincount(labels)[labels]
         crumb, speck = size < selection.crumb, size < selection.speck * len(labels)
-        sixth = selection.beside * near.distances[:, min(selection.nearest, near.distances.shape[1]) - 1]
+        sixth = (
+            selection.beside
+            * near.distances[:, min(selection.nearest, near.distances.shape[1]) - 1]
+        )
         beside = near.distances[head, place] < torch.minimum(sixth[head], sixth[tail])
         crossing[head, place] = (
             (_along(unit, frames[head], selection) & _along(unit, frames[tail], selection))
-            | (_open(unit, head, near, labels, selection) & _open(-unit, tail, near, labels, selection))
+            | (
+                _open(unit, head, near, labels, selection)
+                & _open(-unit, tail, near, labels, selection)
+            )
             | (crumb[head] | crumb[tail])
             | ((speck[head] | speck[tail]) & beside)
         )
@@ -290,8 +339,12 @@ def _along(unit: Tensor, frames: Tensor, selection: Selection) -> Tensor:
     return (unit[:, None] @ frames)[:, 0].norm(dim=1) > selection.along
 
 
-def _open(unit: Tensor, ends: Tensor, near: Neighbours, labels: Tensor, selection: Selection) -> Tensor:
-    """Whether directions ``(e, d)`` leave their part where it ends: its points lie on the other side of ``ends``."""
+def _open(
+    unit: Tensor, ends: Tensor, near: Neighbours, labels: Tensor, selection: Selection
+) -> Tensor:
+    """Whether directions ``(e, d)`` leave their part where it ends: its points lie on the other
+    side of ``ends``.
+    """
     rows, place = ends.unique(return_inverse=True)
     inside = (labels[rows, None] == labels[near.indices[rows]])[..., None]
     length = near.distances[rows, :, None].clamp_min(torch.finfo(unit.dtype).tiny)
@@ -302,7 +355,9 @@ def _open(unit: Tensor, ends: Tensor, near: Neighbours, labels: Tensor, selectio
 def edge_directions(
     chord: Tensor, edges: Edges, frames: Tensor, settings: Balance, field: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Directions of the edges at both ends ``(e, dim)``, as long as their arcs in the metric of the field, squared."""
+    """Directions of the edges at both ends ``(e, dim)``, as long as their arcs in the metric of the
+    field, squared.
+    """
     forward, backward, length2 = chord, -chord, chord.square().sum(1)
     if frames.shape[2] < chord.shape[1]:
         forward, ahead = _logarithm(chord, length2, frames[edges.head], settings.steepest)
@@ -322,20 +377,32 @@ def tangential(field: Tensor, frames: Tensor) -> Tensor:
     return flat / size * field.norm(dim=1, keepdim=True)
 
 
-def edge_frames(chord: Tensor, edges: Edges, weight: Tensor, dimension: int, fallback: Tensor) -> Tensor:
-    """Frames (n, d, dim) from the kept edges alone: covariances about their mean, or about a point that has too few."""
+def edge_frames(
+    chord: Tensor, edges: Edges, weight: Tensor, dimension: int, fallback: Tensor
+) -> Tensor:
+    """Frames (n, d, dim) from the kept edges alone: covariances about their mean, or about a point
+    that has too few.
+    """
     if chord.shape[1] > 8:
         return fallback  # d x d moments per point would be the largest array of all
     second = edges.moments(weight, chord, chord)
     first = edges.at_head(weight[:, None] * chord) - edges.at_tail(weight[:, None] * chord)
-    size = second.diagonal(dim1=1, dim2=2).sum(1)  # before the subtraction, which may leave nothing of it
+    size = second.diagonal(dim1=1, dim2=2).sum(
+        1
+    )  # before the subtraction, which may leave nothing of it
     first = first * (edges.at((weight > 0).to(weight)) > dimension)[:, None]
     second = second - first[:, :, None] * first[:, None, :] / edges.at(weight)[:, None, None]
-    return principal(second / size.clamp_min(torch.finfo(size.dtype).tiny)[:, None, None], dimension)
+    return principal(
+        second / size.clamp_min(torch.finfo(size.dtype).tiny)[:, None, None], dimension
+    )
 
 
-def _logarithm(chord: Tensor, chord2: Tensor, frames: Tensor, steepest: float) -> tuple[Tensor, Tensor]:
-    """Tangential direction of each edge with the length of its arc, (e, dim), and that length squared, (e,)."""
+def _logarithm(
+    chord: Tensor, chord2: Tensor, frames: Tensor, steepest: float
+) -> tuple[Tensor, Tensor]:
+    """Tangential direction of each edge with the length of its arc, (e, dim), and that length
+    squared, (e,).
+    """
     flat = (chord[:, None] @ frames)[:, 0]
     flat2 = flat.square().sum(1)
     sine = (1 - flat2 / chord2).clamp(1e-8, steepest**2).sqrt()

@@ -1,10 +1,11 @@
 """A Gaussian whose width follows the sampling [Berry, Harlim 2016], with the local time as mass.
 
-    w_ij = exp(-d_ij^2 / (s^2 rho_i rho_j)),   rho = density^beta ~ reach^(-dim beta),   reach: distance to the tenth
-    W <- D W D,   D = q^-(1 + (dim/2 + 1) beta),   q = (W 1) / rho^dim,       M_i = sum_j w_ij d_ij^2 / (2 dim)
+    w_ij = exp(-d_ij^2 / (s^2 rho_i rho_j)),   rho = density^beta ~ reach^(-dim beta),   reach:
+    distance to the tenth W <- D W D,   D = q^-(1 + (dim/2 + 1) beta),   q = (W 1) / rho^dim,
+    M_i = sum_j w_ij d_ij^2 / (2 dim)
 
-For clouds of more than three dimensions, and (in the settings that its weights were trained with) for the inputs of
-the pretrained network.  Stacked clouds have their own scales.
+For clouds of more than three dimensions, and (in the settings that its weights were trained with)
+for the inputs of the pretrained network.  Stacked clouds have their own scales.
 """
 
 from dataclasses import dataclass
@@ -21,23 +22,30 @@ from .smoother import Smoother, laplacian_smoother
 class VariableBandwidth:
     """Constants of the kernel; `docs/constants.md` has their ablation."""
 
-    beta: float = -0.25  # between 0 (one width) and -1/2 (error bounded on unbounded densities); [Berry, Harlim] -1/4
+    beta: float = (
+        -0.25
+    )  # between 0 (one width) and -1/2 (error bounded on unbounded densities); [Berry, Harlim] -1/4
     tenth: int = 10  # neighbour whose distance is the reach
     width: float = 1.0  # s in units of the median of reach / rho
     loops: float = 1.0  # weight of the point itself in its density
     spread: float | None = None  # reach is kept within this factor of its median
-    floor: float = 0.0  # smallest local time, of the median one: bounds the spectrum where two points nearly coincide
+    # smallest local time, of the median one: bounds the spectrum where two points nearly coincide
+    floor: float = 0.0
 
 
 ORDINARY = 20.0  # dimensions up to which powers of densities are numbers
 KERNEL = VariableBandwidth()
-NETWORK = VariableBandwidth(width=0.5**0.5, loops=0.0, spread=5.0, floor=0.25)  # what the pretrained weights saw
+NETWORK = VariableBandwidth(
+    width=0.5**0.5, loops=0.0, spread=5.0, floor=0.25
+)  # what the pretrained weights saw
 
 
 def variable_smoother(
     graph: Graph, bandwidth: float | None, dimension: float, settings: VariableBandwidth = KERNEL
 ) -> Smoother:
-    """The smoother of a graph without self-loops; ``bandwidth`` replaces the scale s chosen from the data."""
+    """The smoother of a graph without self-loops; ``bandwidth`` replaces the scale s chosen from
+    the data.
+    """
     squared, s = graph.squared, settings
     tiny = torch.finfo(squared.dtype).tiny
     reach = squared[:, min(s.tenth, graph.k) - 1].sqrt().clamp_min(tiny)
@@ -45,12 +53,18 @@ def variable_smoother(
         centre = _per_cloud(reach, graph)
         reach = torch.minimum(torch.maximum(reach, centre / s.spread), centre * s.spread)
     rho = (reach / _per_cloud(reach, graph)) ** (-dimension * s.beta)
-    scale = s.width * _per_cloud(reach / rho, graph) if bandwidth is None else torch.full_like(reach, bandwidth)
+    scale = (
+        s.width * _per_cloud(reach / rho, graph)
+        if bandwidth is None
+        else torch.full_like(reach, bandwidth)
+    )
     edges, place = undirected(graph.indices)
     distance2 = torch.zeros(len(edges), dtype=squared.dtype, device=graph.device)
     distance2[place] = squared.reshape(-1)  # both ends give the same distance
     weight = torch.exp(-distance2 / (scale.square() * rho)[edges.head] / rho[edges.tail])
-    weight = weight.clamp_min(tiny**0.5)  # a stray point far from all others keeps a mass and a local time
+    weight = weight.clamp_min(
+        tiny**0.5
+    )  # a stray point far from all others keeps a mass and a local time
     density = ((s.loops + edges.at(weight)) / rho**dimension).clamp_min(tiny**0.5)
     power = density ** -(1 + (dimension / 2 + 1) * s.beta)
     power = power / _per_cloud(power, graph)
@@ -61,7 +75,10 @@ def variable_smoother(
         time = mass / degree
         mass = degree * torch.maximum(time, s.floor * _per_cloud(time, graph))
     if dimension > ORDINARY and not bool((torch.isfinite(mass) & (mass > 0)).all()):
-        raise InputError(f"densities of dimension {dimension:g} are beyond all numbers here: pass a lower dimension")
+        raise InputError(
+            f"densities of dimension {dimension:g} are beyond all numbers here: pass a lower "
+            "dimension"
+        )
     return laplacian_smoother(edges, weight, mass, graph, dimension)
 
 

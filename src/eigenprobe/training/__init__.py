@@ -1,10 +1,10 @@
 """Training: a Lightning module for every setting, one manifold or many.
 
-`fit_network` is the single-manifold fit behind ``decompose(method="network")``; `train` runs any module and data with
-checkpoints, resumption and logs.
+`fit_network` is the single-manifold fit behind ``decompose(method="network")``; `train` runs any
+module and data with checkpoints, resumption and logs.
 
-The names are loaded on first use: were they imported here, two threads that begin with different modules of this
-package would wait for each other.
+The names are loaded on first use: were they imported here, two threads that begin with different
+modules of this package would wait for each other.
 """
 
 from importlib import import_module

@@ -1,13 +1,14 @@
 """What one training step sees, and the data of one manifold: a pool of resamplings, prepared once.
 
-    points (N, d) -> farthest-point resamplings (n, d), different starts -> smoother -> C (n, n) -> Batch
-    features Z = weight * network(points)  (b, n, K),   weight (b, n) = sqrt(mass)
+    points (N, d) -> farthest-point resamplings (n, d), different starts -> smoother -> C (n, n) ->
+    Batch features Z = weight * network(points)  (b, n, K),   weight (b, n) = sqrt(mass)
 
-Where the smoother knows the mass, the network learns the unnormalised functions ``V``, which do not depend on the
-sampling, and ``Q = M^{1/2} V`` carries the sampling.  A `row` smoother knows no mass: the weight is None and ``q_1``
-learns it.  A network trained over many samplings of one surface averages the sampling noise of each graph away, so its
-basis can be better than the closed form of any single one.  With `n >= N` the pool is the cloud itself.  `Fresh` draws
-a new sampling for every step, as the paper does.  The paper's probes live in the frame of the cloud, of radius one.
+Where the smoother knows the mass, the network learns the unnormalised functions ``V``, which do not
+depend on the sampling, and ``Q = M^{1/2} V`` carries the sampling.  A `row` smoother knows no mass:
+the weight is None and ``q_1`` learns it.  A network trained over many samplings of one surface
+averages the sampling noise of each graph away, so its basis can be better than the closed form of
+any single one.  With `n >= N` the pool is the cloud itself.  `Fresh` draws a new sampling for every
+step, as the paper does.  The paper's probes live in the frame of the cloud, of radius one.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from ..errors import InputError
 from ..graph import Graph
 from ..probes import DENSE_LIMIT, Covariance, Objective, Probes, nested_basis, visible_scales
 from ..probes.families import family
-from ..probes.scale import learn_scale
 from ..sampling.farthest import farthest_points
 from ..smoothers import Kind, Smoother, build_smoother
 
@@ -39,8 +39,9 @@ Draw = Callable[[torch.Generator], Tensor]
 class Batch:
     """One batch of clouds ``(b, n, d)``; ``mask (b, n)`` is True at real points.
 
-    ``covariance`` has ``apply(x)`` and ``trace()`` (`Covariance`, `DenseCovariance`); ``probes`` is a tensor ``(b, n,
-    m)`` or a function that draws one from a generator; ``optimum (b,)`` is the closed-form loss, where it is known.
+    ``covariance`` has ``apply(x)`` and ``trace()`` (`Covariance`, `DenseCovariance`); ``probes`` is
+    a tensor ``(b, n, m)`` or a function that draws one from a generator; ``optimum (b,)`` is the
+    closed-form loss, where it is known.
     """
 
     points: Tensor
@@ -59,25 +60,33 @@ class Batch:
         """The batch on a device; what is already there is not copied."""
         held = {each.name: getattr(self, each.name) for each in fields(self)}
         tensors = {name: x for name, x in held.items() if isinstance(x, Tensor)}
-        moved: dict[str, Any] = {name: x.to(device, non_blocking=non_blocking) for name, x in tensors.items()}
+        moved: dict[str, Any] = {
+            name: x.to(device, non_blocking=non_blocking) for name, x in tensors.items()
+        }
         if hasattr(self.covariance, "to"):
             moved["covariance"] = self.covariance.to(device)
         return replace(self, **moved)
 
     def weigh(self, features: Tensor) -> Tensor:
         """``Z = sqrt(mass) * features``, float32 or better, padding set to 0."""
-        features = features.float() if features.dtype in (torch.bfloat16, torch.float16) else features
+        features = (
+            features.float() if features.dtype in (torch.bfloat16, torch.float16) else features
+        )
         if self.weight is not None:
             features = features * self.weight.unsqueeze(-1)
         return features if self.mask is None else features * self.mask.unsqueeze(-1)
 
     def vectors(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """``V = M^-1/2 Q (b, n, K)`` of the network's features and the mass ``(b, n)``: known, or learned as q_1^2."""
+        """``V = M^-1/2 Q (b, n, K)`` of the network's features and the mass ``(b, n)``: known, or
+        learned as q_1^2.
+        """
         q = nested_basis(self.weigh(features))
         root = q[..., 0] if self.weight is None else self.weight.double()
         return q / root.unsqueeze(-1), root.square()
 
-    def losses(self, objective: Objective, features: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def losses(
+        self, objective: Objective, features: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
         """The objective ``(b,)`` of the network's features ``(b, n, K)``."""
         z = self.weigh(features)
         if objective.kind == "sampled":
@@ -100,11 +109,11 @@ class Sampling(Batch):
 class ProbeSettings:
     """What the network must reconstruct.
 
-    ``kind`` is the smoother.  Expected losses use ``steps``, ``resolvent`` or ``scales`` of `Covariance`; with none of
-    them, the scales at which the K wanted vectors matter (`visible_scales`).  Sampled losses draw ``count`` probes at
-    every training step: of ``paper`` where given (the paper's ranges of sigma, k and steps, on the directed graph),
-    else by ``steps`` (default 20) of the smoother.  ``learn_scale`` learns the kernel bandwidth of ``row`` and
-    ``symmetric`` smoothers from each cloud (`probes.learned`).
+    ``kind`` is the smoother.  Expected losses use ``steps``, ``resolvent`` or ``scales`` of
+    `Covariance`; with none of them, the scales at which the K wanted vectors matter
+    (`visible_scales`).  Sampled losses draw ``count`` probes at every training step: of ``paper``
+    where given (the paper's ranges of sigma, k and steps, on the directed graph), else by ``steps``
+    (default 20) of the smoother.
     """
 
     kind: Kind = "adaptive"
@@ -113,22 +122,22 @@ class ProbeSettings:
     scales: tuple[int, ...] | None = None
     count: int = 500
     paper: Probes | None = None
-    learn_scale: bool = False
     smoother: dict[str, Any] = field(default_factory=dict)  # further arguments of build_smoother
 
     def build(self, points: Tensor) -> Smoother:
         """The smoother of a cloud ``(n, d)``, in float64."""
-        options = dict(self.smoother)
-        if self.learn_scale and self.kind != "adaptive":
-            options["bandwidth"] = learn_scale(points.double(), dimension=options.get("dimension")).sigma
-        return build_smoother(points.double(), self.kind, **options)
+        return build_smoother(points.double(), self.kind, **self.smoother)
 
-    def covariance(self, smoother: Smoother, k: int, generator: torch.Generator | None = None) -> Covariance:
+    def covariance(
+        self, smoother: Smoother, k: int, generator: torch.Generator | None = None
+    ) -> Covariance:
         """The covariance of these probes on a smoother, for a basis of ``k`` vectors."""
         scales = self.scales
         if self.steps is None and self.resolvent is None and scales is None:
             scales = visible_scales(smoother, k, generator=generator)
-        return Covariance(smoother, steps=self.steps, resolvent=self.resolvent, scales=scales, generator=generator)
+        return Covariance(
+            smoother, steps=self.steps, resolvent=self.resolvent, scales=scales, generator=generator
+        )
 
 
 def prepare(
@@ -139,9 +148,13 @@ def prepare(
     k: int,
     generator: torch.Generator | None = None,
 ) -> Sampling:
-    """One sampling ``(n, d)`` as the network sees it, its smoother and covariance, for a basis of ``k`` vectors."""
+    """One sampling ``(n, d)`` as the network sees it, its smoother and covariance, for a basis of
+    ``k`` vectors.
+    """
     smoother = probes.build(points)
-    single = smoother.to(dtype=torch.float32)  # smoothing is bound by memory; the K x K algebra is not
+    single = smoother.to(
+        dtype=torch.float32
+    )  # smoothing is bound by memory; the K x K algebra is not
     weight = None if not smoother.symmetric else smoother.mass.sqrt().float().unsqueeze(0)  # (1, n)
     local = frame(points, torch.float32)
     batch = Sampling(local.unsqueeze(0), weight, smoother=smoother)
@@ -156,22 +169,30 @@ def prepare(
 
 @dataclass(frozen=True)
 class PaperDraw:
-    """Draws the paper's probes ``(b, n, m)`` on the graph of ``clouds`` stacked samplings of one size."""
+    """Draws the paper's probes ``(b, n, m)`` on the graph of ``clouds`` stacked samplings of one
+    size.
+    """
 
     probes: Probes
     graph: Graph
     clouds: int = 1
 
     def __call__(self, generator: torch.Generator) -> Tensor:
-        return self.probes.draw(self.graph, generator, compiled=True).unflatten(0, (self.clouds, -1))
+        return self.probes.draw(self.graph, generator, compiled=True).unflatten(
+            0, (self.clouds, -1)
+        )
 
 
 def _sampler(local: Tensor, smoother: Smoother, probes: ProbeSettings) -> Draw:
-    """Draws probes ``(1, n, m)``; those of the paper are smoothed on the framed points, where sigma has a meaning."""
+    """Draws probes ``(1, n, m)``; those of the paper are smoothed on the framed points, where sigma
+    has a meaning.
+    """
     if probes.paper is not None:
         return PaperDraw(probes.paper, probes.paper.graph(local))
     steps = 20 if probes.steps is None else probes.steps
-    return lambda generator: family("heat").draw(smoother, probes.count, steps, generator=generator).unsqueeze(0)
+    return lambda generator: (
+        family("heat").draw(smoother, probes.count, steps, generator=generator).unsqueeze(0)
+    )
 
 
 class Source(Protocol):
@@ -183,7 +204,9 @@ class Source(Protocol):
 
 
 class Pool:
-    """Samplings of one manifold; batch ``at(step)`` is one of them, in an order that depends on the seed alone."""
+    """Samplings of one manifold; batch ``at(step)`` is one of them, in an order that depends on the
+    seed alone.
+    """
 
     def __init__(self, samplings: Sequence[Batch], seed: int = 0) -> None:
         if not samplings:
@@ -206,23 +229,32 @@ class Pool:
         return self
 
 
-def resample(points: Tensor, n: int, count: int, seed: int, how: Subset = "farthest") -> list[Tensor]:
-    """``count`` subsets of ``n`` points: farthest points, each from its own random start, or uniform draws."""
+def resample(
+    points: Tensor, n: int, count: int, seed: int, how: Subset = "farthest"
+) -> list[Tensor]:
+    """``count`` subsets of ``n`` points: farthest points, each from its own random start, or
+    uniform draws.
+    """
     if n >= len(points):
         return [points]
     if how == "uniform":
         generator = torch.Generator().manual_seed(seed)
-        return [points[torch.randperm(len(points), generator=generator)[:n].to(points.device)] for _ in range(count)]
+        return [
+            points[torch.randperm(len(points), generator=generator)[:n].to(points.device)]
+            for _ in range(count)
+        ]
     chosen = farthest_points(points.unsqueeze(0).expand(count, -1, -1), n, seed)  # (count, n)
     return [points[index] for index in chosen]
 
 
 @dataclass
 class Fresh:
-    """``clouds`` samplings of their own for every step, as in the paper, with the paper's probes on them.
+    """``clouds`` samplings of their own for every step, as in the paper, with the paper's probes on
+    them.
 
-    The samplings of a step depend on the seed and the step (and the kind of device).  They come with their graphs,
-    ``CHUNK`` at a time: on a GPU many cost hardly more than one.  With ``size`` points or fewer the cloud is whole.
+    The samplings of a step depend on the seed and the step (and the kind of device).  They come
+    with their graphs, ``CHUNK`` at a time: on a GPU many cost hardly more than one.  With ``size``
+    points or fewer the cloud is whole.
     """
 
     points: Tensor  # (n, d) in the frame of the cloud, float32
@@ -237,18 +269,26 @@ class Fresh:
         batches = max(1, CHUNK[self.points.device.type == "cuda"] // self.clouds)
         turn, place = divmod(step, batches)
         if self._chunk[0] != turn:
-            seed = int(torch.randint(2**31, (), generator=torch.Generator().manual_seed(self.seed * 7919 + turn)))
+            seed = int(
+                torch.randint(
+                    2**31, (), generator=torch.Generator().manual_seed(self.seed * 7919 + turn)
+                )
+            )
             self._chunk = (turn, self._graphs(batches, seed))
         graph = self._chunk[1][place % len(self._chunk[1])]
         draw = PaperDraw(self.probes, graph, self.clouds)
         return Batch(graph.points.unflatten(0, (self.clouds, -1)), probes=draw)
 
     def _graphs(self, batches: int, seed: int) -> list[Graph]:
-        """Graphs of ``clouds`` stacked samplings each; of the whole cloud there is only one, which is kept."""
+        """Graphs of ``clouds`` stacked samplings each; of the whole cloud there is only one, which
+        is kept.
+        """
         if self.size >= len(self.points):
             known = self._chunk[1]
             return known or [self.probes.graph(self.points.expand(self.clouds, -1, -1))]
-        samples = torch.stack(resample(self.points, self.size, batches * self.clouds, seed, self.how))
+        samples = torch.stack(
+            resample(self.points, self.size, batches * self.clouds, seed, self.how)
+        )
         if self.clouds == 1:
             return self.probes.graph(samples).parts()
         return [self.probes.graph(each) for each in samples.split(self.clouds)]
@@ -261,8 +301,8 @@ class Fresh:
 
 
 class ManifoldData(pl.LightningDataModule):
-    """Pools of training and held-out samplings as data loaders: of the same object again and again, since batches are
-    chosen by step, not by a sampler that a restart would rewind."""
+    """Pools of training and held-out samplings as data loaders: of the same object again and again,
+    since batches are chosen by step, not by a sampler that a restart would rewind."""
 
     def __init__(self, pool: Source, held_out: Pool | None = None, steps: int = 1000) -> None:
         super().__init__()
@@ -273,4 +313,5 @@ class ManifoldData(pl.LightningDataModule):
 
     def val_dataloader(self) -> DataLoader[Source] | list[Source]:
         held = self.held_out
-        return [] if held is None else DataLoader([held] * len(held), batch_size=None)  # type: ignore[arg-type]
+        rows: Any = [held] * (0 if held is None else len(held))
+        return [] if held is None else DataLoader(rows, batch_size=None)

@@ -1,10 +1,12 @@
 """Learn the basis of one manifold with a network: the paper's overfitting setting.
 
-    points -> pool of resamplings -> network trained on the expected loss -> features at all points -> QR -> Ritz
+    points -> pool of resamplings -> network trained on the expected loss -> features at all points
+    -> QR -> Ritz
 
-The result is a continuous function: ``basis(new_points)`` costs one forward pass.  The network alone gives the nested
-basis ``Q``; the final K x K Ritz rotation is exact algebra within its span and can be switched off.  The numbers before
-the rotation are kept in ``info["feedforward"]`` beside the closed-form optimum.
+The result is a continuous function: ``basis(new_points)`` costs one forward pass.  The network
+alone gives the nested basis ``Q``; the final K x K Ritz rotation is exact algebra within its span
+and can be switched off.  The numbers before the rotation are kept in ``info["feedforward"]`` beside
+the closed-form optimum.
 """
 
 import hashlib
@@ -20,19 +22,33 @@ from torch import Tensor
 from .. import networks
 from ..basis import Basis
 from ..cloud import Frame
-from ..eigen import Span, basis_from_span, solve
+from ..eigen import Span, basis_from_span, orthonormalise, solve
 from ..errors import InputError, RankError
 from ..extensions.network import NetworkExtension
 from ..graph.arranged import Placed
 from ..host.threads import now
 from ..probes import Objective, Projection, visible_scales
 from ..smoothers import KINDS, Kind, Smoother
-from .data import Batch, Fresh, ManifoldData, Pool, ProbeSettings, Sampling, Source, Subset, prepare, resample
+from .data import (
+    Batch,
+    Fresh,
+    ManifoldData,
+    Pool,
+    ProbeSettings,
+    Sampling,
+    Source,
+    Subset,
+    prepare,
+    resample,
+)
 from .module import Optimisation, SpectralModule
 from .runs import RunSettings, train
 
 WHOLE = {"cpu": 2000, "cuda": 4000}  # clouds of up to so many points are taken whole
-SUBSETS = {"cpu": (4, 1500), "cuda": (16, 4000)}  # larger ones: how many resamplings of how many points (paper: 4000)
+SUBSETS = {
+    "cpu": (4, 1500),
+    "cuda": (16, 4000),
+}  # larger ones: how many resamplings of how many points (paper: 4000)
 RITZ_POWER = 512  # most smoothing steps of the final rotation
 REFERENCES = 4  # samplings whose closed-form optimum is computed for the report
 
@@ -48,20 +64,23 @@ class FitSettings:
     metric, neighbours, bandwidth, dimension
         Of the graph and the smoother, chosen from the data by default.
     loss, projection, probe
-        ``"expected"`` or ``"sampled"``; ``"hybrid"`` is the default for ``row``, ``"euclidean"`` otherwise (`Objective`
-        has a third, and ``probe="worst"``, the min-max form).
+        ``"expected"`` or ``"sampled"``; ``"hybrid"`` is the default for ``row``, ``"euclidean"``
+        otherwise (`Objective` has a third, and ``probe="worst"``, the min-max form).
     probes
         What is reconstructed; its ``kind`` is overridden by ``smoother``.
     preset, sizes
-        A network of `networks.PRESETS` (default ``"cpu"`` on a processor, ``"overfit"`` on a GPU) and changes to it.
+        A network of `networks.PRESETS` (default ``"cpu"`` on a processor, ``"overfit"`` on a GPU)
+        and changes to it.
     steps, rate, clip
         Override the schedule that goes with the preset.
     resamplings, size, held_out
-        Train on that many farthest-point subsets of ``size`` points, validate on ``held_out`` more.  By default a cloud
-        of up to 2000 points (4000 on a GPU) is taken whole and a larger one gives 4 subsets of 1500 (16 of 4000).
-        ``"fresh"``: a subset of its own for every step, as in the paper (sampled loss with ``probes.paper`` only).
+        Train on that many farthest-point subsets of ``size`` points, validate on ``held_out`` more.
+        By default a cloud of up to 2000 points (4000 on a GPU) is taken whole and a larger one
+        gives 4 subsets of 1500 (16 of 4000). ``"fresh"``: a subset of its own for every step, as in
+        the paper (sampled loss with ``probes.paper`` only).
     subset
-        Subsets are ``"farthest"`` points, or ``"uniform"`` draws (the paper's for rows of features).
+        Subsets are ``"farthest"`` points, or ``"uniform"`` draws (the paper's for rows of
+        features).
     clouds
         Subsets in one step, with ``resamplings="fresh"``; the loss is their mean.
     ritz
@@ -101,22 +120,33 @@ class FitSettings:
         base = self.optimisation
         if base is None:
             pointwise = isinstance(networks.config(preset), networks.MLPConfig)
-            base = Optimisation(steps=300, rate=3e-3) if pointwise else Optimisation(steps=800, rate=1e-3, clip=0.01)
+            base = (
+                Optimisation(steps=300, rate=3e-3)
+                if pointwise
+                else Optimisation(steps=800, rate=1e-3, clip=0.01)
+            )
         return replace(base, **_given(steps=self.steps, rate=self.rate, clip=self.clip))
 
     def objective(self) -> Objective:
-        """The training loss, relative to the probes' energy so that samplings and shapes are comparable."""
+        """The training loss, relative to the probes' energy so that samplings and shapes are
+        comparable.
+        """
         usual: Projection = "hybrid" if self.smoother == "row" else "euclidean"
         return Objective(self.loss, self.projection or usual, relative=True, probe=self.probe)
 
     def all_probes(self) -> ProbeSettings:
         """The probes with the smoother's kind and the settings of its graph."""
-        chosen = _given(metric=self.metric, k=self.neighbours, bandwidth=self.bandwidth, dimension=self.dimension)
+        chosen = _given(
+            metric=self.metric,
+            k=self.neighbours,
+            bandwidth=self.bandwidth,
+            dimension=self.dimension,
+        )
         return replace(self.probes, kind=self.smoother, smoother={**self.probes.smoother, **chosen})
 
     def frame(self, cloud: Tensor) -> Frame:
-        """How the network and the paper's probes see a cloud: by angles the rows stay where they are, since a centre
-        would change the distances that sigma is measured in."""
+        """How the network and the paper's probes see a cloud: by angles the rows stay where they
+        are, since a centre would change the distances that sigma is measured in."""
         probes = self.all_probes()
         metric = str(probes.smoother.get("metric", "euclidean"))
         return Frame.of(cloud, metric, centred=metric != "cosine" or probes.paper is None)
@@ -136,10 +166,29 @@ def fit_network(
     folder: Path | None = None,
     **options: Any,
 ) -> Basis:
-    """Train a network on one cloud ``(n, d)`` and return its basis of ``k`` vectors, defined at new points too.
+    """Train a network on one cloud and return its basis, defined at new points too.
 
-    ``options`` are fields of `FitSettings`.  ``folder`` receives checkpoints and logs; a second call with it resumes.
+    Parameters
+    ----------
+    points
+        The cloud ``(n, d)``.
+    k
+        How many vectors, fewer than points.
+    settings, options
+        What is learned and how; ``options`` are fields of `FitSettings` that replace those of
+        ``settings``.
+    run, device
+        How it is run, and where; by default where the points are.
+    folder
+        Receives checkpoints and logs; a second call with it resumes.
 
+    Returns
+    -------
+    Basis
+        Of ``k`` vectors; ``basis(new_points)`` costs one forward pass.
+
+    Examples
+    --------
     >>> from eigenprobe.training import fit_network
     >>> circle = torch.linspace(0, 6.2832, 200)[:-1, None]
     >>> basis = fit_network(torch.cat([circle.cos(), circle.sin()], 1), k=5, steps=60)
@@ -150,33 +199,49 @@ def fit_network(
         raise InputError(f"method 'network' does not know the option {sorted(unknown)[0]!r}")
     settings = replace(settings or FitSettings(), **options)
     if settings.smoother not in KINDS:
-        raise InputError(f"a network fit builds its own smoothers: expected one of {KINDS}, got {settings.smoother!r}")
+        raise InputError(
+            f"a network fit builds its own smoothers: expected one of {KINDS}, "
+            f"got {settings.smoother!r}"
+        )
     if not 1 <= k < len(points):
         raise InputError(f"expected 1 <= k < n={len(points)}, got k={k}")
     if settings.clouds < 1 or (settings.clouds > 1 and settings.resamplings != "fresh"):
-        raise InputError(f"clouds={settings.clouds}: expected 1, or more of them with resamplings='fresh'")
-    where = torch.device(points.device if device in (None, "auto") else device)  # type: ignore[arg-type]
+        raise InputError(
+            f"clouds={settings.clouds}: expected 1, or more of them with resamplings='fresh'"
+        )
+    where = torch.device(points.device if device is None or device == "auto" else device)
     dtype = points.dtype if points.is_floating_point() else torch.float32
     cloud = points.detach().to(where, dtype)
     run = replace(run or RunSettings(), device=str(where))
     source = run.source | _source(cloud, k, settings)
     basis = _fit(cloud, k, settings, replace(run, folder=folder or run.folder, source=source))
-    home = {name: getattr(basis, name).to(points.device, dtype) for name in ("normalized", "mass", "eigenvalues")}
+    home = {
+        name: getattr(basis, name).to(points.device, dtype)
+        for name in ("normalized", "mass", "eigenvalues")
+    }
     return replace(basis, **home, points=points)
 
 
 def _source(cloud: Tensor, k: int, settings: FitSettings) -> dict[str, str]:
-    """What is learned, for the checkpoint: points, k and every setting but the number of steps, which may grow."""
+    """What is learned, for the checkpoint: points, k and every setting but the number of steps,
+    which may grow.
+    """
     schedule = settings.optimisation
-    same = replace(settings, steps=None, optimisation=None if schedule is None else replace(schedule, steps=0))
+    same = replace(
+        settings, steps=None, optimisation=None if schedule is None else replace(schedule, steps=0)
+    )
     recipe = repr([(f.name, getattr(same, f.name)) for f in fields(FitSettings)])
     points = cloud.double().cpu().numpy().tobytes()
     digests = {"points": points, "recipe": recipe.encode()}
-    return {"k": str(k)} | {name: hashlib.sha256(data).hexdigest()[:16] for name, data in digests.items()}
+    return {"k": str(k)} | {
+        name: hashlib.sha256(data).hexdigest()[:16] for name, data in digests.items()
+    }
 
 
 def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basis:
-    """Samplings of the cloud, a network trained on them, and its basis at all points; the clock between."""
+    """Samplings of the cloud, a network trained on them, and its basis at all points; the clock
+    between.
+    """
     clock = [now(cloud.device)]
     probes, objective = settings.all_probes(), settings.objective()
     frame = settings.frame(cloud)
@@ -191,7 +256,14 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
     source: Source = Pool(pool, settings.seed)
     if settings.resamplings == "fresh" and probes.paper is not None:
         size = pool[0].points.shape[1]
-        source = Fresh(frame(cloud, torch.float32), probes.paper, size, settings.seed, settings.subset, settings.clouds)
+        source = Fresh(
+            frame(cloud, torch.float32),
+            probes.paper,
+            size,
+            settings.seed,
+            settings.subset,
+            settings.clouds,
+        )
     data = ManifoldData(source, Pool(held) if held else None, module.optimisation.steps)
     trainer = train(module, data, run)
     clock.append(now(cloud.device))
@@ -199,9 +271,12 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
     first, known = pool[0].points[0], pool[0].smoother
     same = len(first) == len(cloud) and torch.equal(first, frame(cloud, torch.float32))
     smoother = known if same else probes.build(cloud)
-    function = NetworkExtension(module.network, frame, first, not smoother.symmetric)  # type: ignore[arg-type]
+    network: Any = module.network
+    function = NetworkExtension(network, frame, first, not smoother.symmetric)
     basis = network_basis(function, cloud, smoother, ritz=settings.ritz)
-    seconds = dict(zip(("prepare", "reference", "train"), (b - a for a, b in pairwise(clock)), strict=True))
+    seconds = dict(
+        zip(("prepare", "reference", "train"), (b - a for a, b in pairwise(clock)), strict=True)
+    )
     seconds["total"] = now(cloud.device) - clock[0]
     basis.info.update(
         network=settings.preset or _default_preset(cloud.device),
@@ -222,20 +297,24 @@ def _module(cloud: Tensor, k: int, settings: FitSettings) -> SpectralModule:
     gpu = cloud.device.type == "cuda"
     preset = settings.preset or _default_preset(cloud.device)
     generator = torch.Generator().manual_seed(settings.seed)
-    automatic = settings.accelerate == "auto"
+    accelerate: Any = settings.accelerate
+    if accelerate == "auto":
+        accelerate = "graph" if gpu else "none"
     return SpectralModule(
         networks.build(preset, cloud.shape[1], k, generator, **(settings.sizes or {})),
         settings.objective(),
         settings.schedule(preset),
         precision=("bf16" if gpu else "32") if settings.precision == "auto" else settings.precision,
-        accelerate=("graph" if gpu else "none") if automatic else settings.accelerate,  # type: ignore[arg-type]
+        accelerate=accelerate,
         seed=settings.seed,
     )
 
 
 @torch.no_grad()
 def feedforward_loss(module: SpectralModule, samplings: Sequence[Batch]) -> dict[str, float]:
-    """The mean loss on some samplings and, where it is known, the smallest possible one and the distance to it."""
+    """The mean loss on some samplings and, where it is known, the smallest possible one and the
+    distance to it.
+    """
     if not samplings:
         return {}
     losses = torch.stack([module.loss(s).mean() for s in samplings])
@@ -248,7 +327,12 @@ def feedforward_loss(module: SpectralModule, samplings: Sequence[Batch]) -> dict
 
 
 def draw_samplings(
-    cloud: Tensor, k: int, frame: Frame, probes: ProbeSettings, objective: Objective, settings: FitSettings
+    cloud: Tensor,
+    k: int,
+    frame: Frame,
+    probes: ProbeSettings,
+    objective: Objective,
+    settings: FitSettings,
 ) -> tuple[list[Sampling], list[Sampling]]:
     """Training and held-out samplings of a cloud, prepared."""
     n, held_out = len(cloud), settings.held_out
@@ -257,7 +341,9 @@ def draw_samplings(
     size = size if settings.size is None else settings.size
     if settings.resamplings == "fresh":
         if probes.paper is None or objective.kind != "sampled" or probes.kind != "row":
-            raise InputError("resamplings='fresh' goes with smoother='row', loss='sampled' and probes.paper")
+            raise InputError(
+                "resamplings='fresh' goes with smoother='row', loss='sampled' and probes.paper"
+            )
         count = 1  # the context of the function that is learned
     elif settings.resamplings is not None:
         count = settings.resamplings
@@ -273,10 +359,12 @@ def draw_samplings(
 
 @torch.no_grad()
 def attach_optimum(batch: Sampling, k: int, objective: Objective, seed: int = 0) -> Tensor:
-    """The closed-form optimum of the expected loss on one sampling: the smallest value the loss can take there.
+    """The closed-form optimum of the expected loss on one sampling: the smallest value the loss can
+    take there.
 
-    For a symmetric smoother its basis is the leading eigenvectors of A.  For ``row`` it is the PCA of ``S^t (S^t)^T``,
-    a lower bound for the hybrid loss, whose projection is not the best one in the 2-norm.
+    For a symmetric smoother its basis is the leading eigenvectors of A.  For ``row`` it is the PCA
+    of ``S^t (S^t)^T``, a lower bound for the hybrid loss, whose projection is not the best one in
+    the 2-norm.
     """
     if batch.smoother.symmetric:
         generator = torch.Generator(batch.smoother.device).manual_seed(seed)
@@ -284,30 +372,62 @@ def attach_optimum(batch: Sampling, k: int, objective: Objective, seed: int = 0)
     else:
         best = torch.linalg.eigh(batch.covariance.matrix.double()).eigenvectors.flip(-1)[:, :k]
     euclidean = replace(objective, projection="euclidean")
-    errors = euclidean.errors(best.float().unsqueeze(0), covariance=batch.covariance.apply, trace=batch.trace)
+    errors = euclidean.errors(
+        best.float().unsqueeze(0), covariance=batch.covariance.apply, trace=batch.trace
+    )
     batch.optimum = euclidean.reduce(*errors)
     return batch.optimum
 
 
 @torch.no_grad()
-def network_basis(function: NetworkExtension, points: Tensor, smoother: Smoother, *, ritz: bool = True) -> Basis:
-    """The basis of a network's features at ``points (n, d)``, those of ``smoother``; ``function`` extends it."""
+def network_basis(
+    function: NetworkExtension, points: Tensor, smoother: Smoother, *, ritz: bool = True
+) -> Basis:
+    """The basis of a network's features at ``points (n, d)``, those of ``smoother``; ``function``
+    extends it.
+    """
     smoother = smoother.to(dtype=torch.float64)
     features = function.features(points)
     k = features.shape[1]
     if smoother.symmetric:
         features = features * smoother.mass.sqrt()[:, None]
     turn = ritz and smoother.symmetric
-    options: dict[str, Any] = {"turn": turn, "extension": lambda rotation: function.rotated(rotation.matrix)}
-    if turn:
-        # The covariance A^s whose Ritz problem is solved: s about four times the decay of the last vector, not 1. A
-        # network's functions carry a little noise at high frequency, to which q^T A q gives the weight of its large
-        # eigenvalue and q^T A^s q none.
-        scales = visible_scales(smoother, k, generator=torch.Generator(smoother.device).manual_seed(0))
-        options["power"] = min(scales[1], RITZ_POWER)
-    info = {"method": "network", "ritz": turn}
+    cloud, info = Placed.plain(points.double()), {"method": "network", "ritz": turn}
     try:
-        return basis_from_span(Span(features), smoother, k, Placed.plain(points.double()), info=info, **options)
+        if not turn:
+            own = function.rotated
+            return basis_from_span(
+                Span(features),
+                smoother,
+                k,
+                cloud,
+                info=info,
+                turn=False,
+                extension=lambda rotation: own(rotation.matrix),
+            )
+        q, r = orthonormalise(features)
     except RankError as error:
-        message = f"the network's {k} features are not independent: train longer or ask for fewer vectors"
+        message = (
+            f"the network's {k} features are not independent: train longer or ask for fewer vectors"
+        )
         raise InputError(message) from error
+    # The covariance A^s whose Ritz problem is solved: s about four times the decay of the last
+    # vector, not 1. A network's functions carry a little noise at high frequency, to which q^T
+    # A q gives the weight of its large eigenvalue and q^T A^s q none.
+    generator = torch.Generator(smoother.device).manual_seed(0)
+    power = min(visible_scales(smoother, k, generator=generator)[1], RITZ_POWER)
+    known = int(smoother.fixes_mass)
+    small = q.mT @ smoother.power(q, power)
+    values, turned = torch.linalg.eigh(small[known:, known:])
+    values = torch.cat([small.diagonal()[:known], values.flip(0)])
+    rotation = torch.block_diag(torch.eye(known).to(turned), turned.flip(1))
+    gaps = 1 - values.clamp_min(torch.finfo(values.dtype).eps) ** (1 / power)
+    matrix = torch.linalg.solve_triangular(r, rotation, upper=True)
+    return basis_from_span(
+        Span(q @ rotation, gaps),
+        smoother,
+        k,
+        cloud,
+        info=info,
+        extension=lambda found: function.rotated(matrix @ found.matrix),
+    )

@@ -1,12 +1,14 @@
 """The Lightning module of every setting: network + objective + optimiser.
 
-    loss = mean over the batch of  objective(sqrt(mass) * network(points)),   AdamW, warm-up then cosine
+    loss = mean over the batch of  objective(sqrt(mass) * network(points)),   AdamW, warm-up then
+    cosine
 
-The network runs under bf16 autocast where asked; the objective always runs in float32 with float64 K x K algebra.  On
-CUDA with clouds of one size the forward and backward passes (of the network; with the paper's probes those of probes
-and loss too) are replayed as CUDA graphs, since a step is otherwise bound by kernel launches.  A batch whose gradient
-is not finite is skipped without leaving a trace in the optimiser, counted, and reported in one warning; training stops
-only when `patience` such batches come in a row.
+The network runs under bf16 autocast where asked; the objective always runs in float32 with float64
+K x K algebra.  On CUDA with clouds of one size the forward and backward passes (of the network;
+with the paper's probes those of probes and loss too) are replayed as CUDA graphs, since a step is
+otherwise bound by kernel launches.  A batch whose gradient is not finite is skipped without leaving
+a trace in the optimiser, counted, and reported in one warning; training stops only when `patience`
+such batches come in a row.
 """
 
 from __future__ import annotations
@@ -37,9 +39,10 @@ log = logging.getLogger(__name__)
 class Optimisation:
     """AdamW (or Adam) and its schedule over ``steps`` optimiser steps.
 
-    ``schedule`` is ``"cosine"`` from ``rate`` to ``final_rate`` after ``warmup`` steps, ``"step"`` (times 0.1 at 30 %
-    and at 70 %, the paper's toy) or ``"constant"``.  It takes ``anneal`` steps where given (the paper: 5000 of 12 000)
-    and stays at its end.  ``clip`` bounds the gradient norm (0: no bound).
+    ``schedule`` is ``"cosine"`` from ``rate`` to ``final_rate`` after ``warmup`` steps, ``"step"``
+    (times 0.1 at 30 % and at 70 %, the paper's toy) or ``"constant"``.  It takes ``anneal`` steps
+    where given (the paper: 5000 of 12 000) and stays at its end.  ``clip`` bounds the gradient norm
+    (0: no bound).
     """
 
     steps: int = 1000
@@ -66,7 +69,9 @@ class Optimisation:
 
 
 class Mixed(nn.Module):
-    """The network under autocast, features back in float32: one callable to compile or to capture as a graph."""
+    """The network under autocast, features back in float32: one callable to compile or to capture
+    as a graph.
+    """
 
     def __init__(self, network: nn.Module, precision: Literal["32", "bf16"]) -> None:
         super().__init__()
@@ -77,28 +82,33 @@ class Mixed(nn.Module):
     def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
         # A cached cast made outside a graph capture would be used inside it: hence no cache.
         enabled = self.precision == "bf16"
-        with torch.autocast(points.device.type, torch.bfloat16, enabled=enabled, cache_enabled=False):
+        with torch.autocast(
+            points.device.type, torch.bfloat16, enabled=enabled, cache_enabled=False
+        ):
             features = self.network(points, mask)
         return features.float() if enabled else features
 
 
 class Whole(nn.Module):
-    """The whole forward pass of a batch, from its points and the seeds of its probes to its losses ``(b,)``."""
+    """The whole forward pass of a batch, from its points and the seeds of its probes to its losses
+    ``(b,)``.
+    """
 
     def __init__(self, mixed: Mixed, objective: Objective, probes: Probes) -> None:
         super().__init__()
         self.mixed, self.objective, self.probes = mixed, objective, probes
 
     def forward(self, points: Tensor, *seeds: Tensor) -> Tensor:
-        batch = Batch(points, probes=self.probes.smooth(*seeds).unflatten(0, (len(points), -1)))  # type: ignore[arg-type]
+        batch = Batch(points, probes=self.probes.smooth(*seeds).unflatten(0, (len(points), -1)))
         return batch.losses(self.objective, self.mixed(points))
 
 
 class SpectralModule(pl.LightningModule):
     """Train a network by reconstruction.
 
-    Data loaders yield `Batch` objects, or objects with ``at(step) -> Batch`` (a `Pool`), which makes the sequence of
-    batches a function of the step alone: a resumed run then sees what an uninterrupted one would have seen.
+    Data loaders yield `Batch` objects, or objects with ``at(step) -> Batch`` (a `Pool`), which
+    makes the sequence of batches a function of the step alone: a resumed run then sees what an
+    uninterrupted one would have seen.
     """
 
     def __init__(
@@ -117,7 +127,12 @@ class SpectralModule(pl.LightningModule):
         self.mixed = Mixed(network, precision)
         self.objective = objective or Objective()
         self.optimisation = optimisation or Optimisation()
-        self.accelerate, self.seed, self.log_every, self.patience = accelerate, seed, log_every, patience
+        self.accelerate, self.seed, self.log_every, self.patience = (
+            accelerate,
+            seed,
+            log_every,
+            patience,
+        )
         self.batches_seen = 0
         self.skipped: Tensor
         self.register_buffer("skipped", torch.zeros(2), persistent=False)  # in all, in a row
@@ -141,12 +156,16 @@ class SpectralModule(pl.LightningModule):
     def loss(self, batch: Batch, generator: torch.Generator | None = None) -> Tensor:
         """Loss of every cloud ``(b,)``."""
         if self._whole and isinstance(batch.probes, PaperDraw) and torch.is_grad_enabled():
-            return self._whole[0](batch.points, *batch.probes.probes.seeds(batch.probes.graph, generator))
+            return self._whole[0](
+                batch.points, *batch.probes.probes.seeds(batch.probes.graph, generator)
+            )
         features = self(batch.points, batch.mask)
         with torch.autocast(features.device.type, enabled=False):
             return batch.losses(self.objective, features, generator)
 
-    def _batch(self, item: Batch | Source, index: int, stream: int = 0) -> tuple[Batch, torch.Generator | None]:
+    def _batch(
+        self, item: Batch | Source, index: int, stream: int = 0
+    ) -> tuple[Batch, torch.Generator | None]:
         if self._trainer is not None:
             index = index * self.trainer.world_size + self.trainer.global_rank
         batch = item if isinstance(item, Batch) else item.at(index)
@@ -159,7 +178,9 @@ class SpectralModule(pl.LightningModule):
     def on_train_batch_start(self, batch: object, batch_idx: int) -> None:
         if self._seeded:
             return
-        self._seeded = True  # here and not earlier: opening a data loader draws from the global generator too
+        self._seeded = (
+            True  # here and not earlier: opening a data loader draws from the global generator too
+        )
         if self._random_state is None:
             torch.manual_seed(self.seed * 1_000_003 + self.trainer.global_rank)
             return
@@ -179,7 +200,11 @@ class SpectralModule(pl.LightningModule):
         if self.global_step % self.log_every == 0:
             shown = loss.detach().float()  # some devices have no float64 reductions in the loggers
             self.log("train/loss", shown, prog_bar=True, batch_size=1)
-            self.log("train/rate", self.optimisation.rate * self.optimisation.factor(self.global_step), batch_size=1)
+            self.log(
+                "train/rate",
+                self.optimisation.rate * self.optimisation.factor(self.global_step),
+                batch_size=1,
+            )
             self._log_gap("train/gap", shown, batch)
         return loss
 
@@ -198,12 +223,17 @@ class SpectralModule(pl.LightningModule):
     def configure_optimizers(self) -> Any:
         o = self.optimisation
         parameters = [p for p in self.parameters() if p.requires_grad]
-        optimiser = torch.optim.AdamW(parameters, o.rate, o.betas, weight_decay=o.weight_decay, fused=True)
+        optimiser = torch.optim.AdamW(
+            parameters, o.rate, o.betas, weight_decay=o.weight_decay, fused=True
+        )
         schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, o.factor)
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def configure_gradient_clipping(
-        self, optimizer: Any, gradient_clip_val: object = None, gradient_clip_algorithm: object = None
+        self,
+        optimizer: Any,
+        gradient_clip_val: object = None,
+        gradient_clip_algorithm: object = None,
     ) -> None:
         gradients = [p.grad for p in self.parameters() if p.grad is not None]
         if not gradients:
@@ -213,7 +243,8 @@ class SpectralModule(pl.LightningModule):
         if self.optimisation.clip > 0:
             scale = (self.optimisation.clip / (norm + 1e-12)).clamp(max=1.0)
             torch._foreach_mul_(gradients, scale)
-        # The fused optimiser leaves parameters, moments and step counts alone where found_inf is 1: no synchronisation.
+        # The fused optimiser leaves parameters, moments and step counts alone where found_inf is 1:
+        # no synchronisation.
         optimizer.found_inf = failed.float()
         optimizer.grad_scale = None
         bad = failed.to(self.skipped.dtype)
@@ -232,8 +263,8 @@ class SpectralModule(pl.LightningModule):
         total, row = (int(x) for x in self.skipped.tolist())
         if total > self._reported:
             warn(
-                f"{total - self._reported} training batches had no finite gradient (rank-deficient features or NaN in "
-                f"the data) and were skipped, {total} in all"
+                f"{total - self._reported} training batches had no finite gradient "
+                f"(rank-deficient features or NaN in the data) and were skipped, {total} in all"
             )
             self._reported = total
         if row >= self.patience:
@@ -241,7 +272,9 @@ class SpectralModule(pl.LightningModule):
         return total
 
     def capture(self, batch: Batch) -> None:
-        """Compile the network, or capture it as CUDA graphs, for batches of the shape of ``batch``."""
+        """Compile the network, or capture it as CUDA graphs, for batches of the shape of
+        ``batch``.
+        """
         if self.accelerate == "compile":
             self._compiled = [torch.compile(self.mixed, dynamic=False)]
         elif self.accelerate == "graph" and batch.points.is_cuda and batch.mask is None:
@@ -249,7 +282,9 @@ class SpectralModule(pl.LightningModule):
             drawn, points = batch.probes, batch.points.clone()
             if isinstance(drawn, PaperDraw) and drawn.probes.alike:
                 whole = Whole(self.mixed, self.objective, drawn.probes)
-                seeds = drawn.probes.seeds(drawn.graph, torch.Generator(points.device).manual_seed(self.seed))
+                seeds = drawn.probes.seeds(
+                    drawn.graph, torch.Generator(points.device).manual_seed(self.seed)
+                )
                 if graphed(whole, points, *(each.clone() for each in seeds)) is not None:
                     self._whole = [whole]
                     return
@@ -257,7 +292,9 @@ class SpectralModule(pl.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: Facts) -> None:
         states = {"cpu": torch.get_rng_state()}
-        states |= {"cuda": torch.cuda.get_rng_state(self.device)} if self.device.type == "cuda" else {}
+        states |= (
+            {"cuda": torch.cuda.get_rng_state(self.device)} if self.device.type == "cuda" else {}
+        )
         checkpoint["eigenprobe"] = {
             "batches_seen": self.batches_seen,
             "objective": asdict(self.objective),

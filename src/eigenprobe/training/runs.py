@@ -1,10 +1,11 @@
-"""One function that runs a module on data: devices, logs, checkpoints, resumption, interruption, and its callbacks.
+"""One function that runs a module on data: devices, logs, checkpoints, resumption, interruption,
+and its callbacks.
 
-`RunSettings` holds what a run needs beyond the module and its data; everything about devices goes to Lightning's own
-flags (`accelerator`, `devices`, `num_nodes`, `strategy`), so single device, DDP and several nodes differ in nothing
-else.  `Checkpoints` writes ``last.ckpt`` beside its final place and renames it, so a run killed in the middle of a
-write still has the one before.  It saves every few steps, at the end, and when the run is interrupted (Ctrl-C, SIGTERM)
-or fails.
+`RunSettings` holds what a run needs beyond the module and its data; everything about devices goes
+to Lightning's own flags (`accelerator`, `devices`, `num_nodes`, `strategy`), so single device, DDP
+and several nodes differ in nothing else.  `Checkpoints` writes ``last.ckpt`` beside its final place
+and renames it, so a run killed in the middle of a write still has the one before.  It saves every
+few steps, at the end, and when the run is interrupted (Ctrl-C, SIGTERM) or fails.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import logging
 import signal
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,9 +22,6 @@ from typing import Any, Literal
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.callbacks import WeightAveraging
-from torch import Tensor
-from torch.nn.functional import cosine_similarity
 
 from ..errors import InputError
 from ..host.device import resolved
@@ -32,13 +30,14 @@ from ..host.progress import Progress
 from ..host.progress import enabled as progress_enabled
 from ..host.validation import validated
 from ..host.weights import RANDOMNESS
-from .data import Batch
 from .module import SpectralModule
 
 log = logging.getLogger(__name__)
 LAST = "last.ckpt"
 SOURCE = "eigenprobe_source"  # key of a checkpoint
-ANEW = "choose another folder, or start again by resume='never' (on the command line --resume never)"
+ANEW = (
+    "choose another folder, or start again by resume='never' (on the command line --resume never)"
+)
 
 
 def last_checkpoint(folder: str | Path | None) -> Path | None:
@@ -50,7 +49,9 @@ def check_source(path: Path, source: Mapping[str, str]) -> None:
     """An error where the checkpoint is of another cloud, size or recipe than ``source``."""
     with reading(path, "a checkpoint"):
         whole = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        if not isinstance(whole, dict) or not {"state_dict", "optimizer_states", "loops"} <= set(whole):
+        if not isinstance(whole, dict) or not {"state_dict", "optimizer_states", "loops"} <= set(
+            whole
+        ):
             raise InputError(f"{path} is not the checkpoint of a run: {ANEW}")
     stored = whole.get(SOURCE, {})
     differing = [name for name in source if name in stored and stored[name] != source[name]]
@@ -62,14 +63,19 @@ def check_source(path: Path, source: Mapping[str, str]) -> None:
 class Checkpoints(pl.Callback):
     """Save the whole state of a run to ``folder/last.ckpt`` every ``every`` optimiser steps.
 
-    ``source`` says what is learned, as names and digests; it is kept in the checkpoint for `check_source`.
+    ``source`` says what is learned, as names and digests; it is kept in the checkpoint for
+    `check_source`.
     """
 
-    def __init__(self, folder: str | Path, every: int = 200, source: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: str | Path, every: int = 200, source: Mapping[str, str] | None = None
+    ) -> None:
         self.folder, self.every, self.source = Path(folder), every, dict(source or {})
         self.saved = -1
 
-    def on_save_checkpoint(self, trainer: pl.Trainer, module: pl.LightningModule, checkpoint: Facts) -> None:
+    def on_save_checkpoint(
+        self, trainer: pl.Trainer, module: pl.LightningModule, checkpoint: Facts
+    ) -> None:
         checkpoint[SOURCE] = self.source
 
     def save(self, trainer: pl.Trainer) -> Path:
@@ -89,83 +95,18 @@ class Checkpoints(pl.Callback):
         if trainer.global_step != self.saved:
             self.save(trainer)
 
-    def on_exception(self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException) -> None:
+    def on_exception(
+        self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException
+    ) -> None:
         if trainer.global_step > 0 and trainer.world_size == 1:
-            # A collective save could wait for ever for a process that failed; the periodic one stands then.
-            log.warning("%s: saved %s at step %d", type(exception).__name__, self.save(trainer), trainer.global_step)
-
-
-class Averaged(WeightAveraging):
-    """Exponential moving average of the weights, used for validation and kept at the end.
-
-    The decay grows with the step, ``min(decay, (1 + t) / (10 + t))``, so that a short run is not held back by its
-    start.
-    """
-
-    def __init__(self, decay: float = 0.99) -> None:
-        super().__init__(use_buffers=False, multi_avg_fn=self._update)
-        self.decay, self.share = decay, 1.0
-
-    def _update(self, average: list[Tensor], live: list[Tensor], count: object) -> None:
-        torch._foreach_lerp_(average, live, self.share)
-
-    def setup(self, trainer: pl.Trainer, module: pl.LightningModule, stage: str) -> None:
-        self._device = trainer.strategy.root_device  # where the module will be, but is not yet
-        super().setup(trainer, module, stage)
-        if self._average_model is not None:  # counted on the host: the device would be asked at every step
-            self._average_model.n_averaged = self._average_model.n_averaged.cpu()
-
-    def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, *batch: Any) -> None:
-        t = trainer.global_step
-        self.share = 1 - min(self.decay, (1 + t) / (10 + t))
-        super().on_train_batch_end(trainer, module, *batch)
-
-    def on_train_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """Not yet: the last checkpoint of a run that goes on later holds the live weights."""
-
-    def on_fit_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        super().on_train_end(trainer, module)
-
-
-class OracleCosine(pl.Callback):
-    """|cosine| of the learned vectors with an oracle's, mean over i <= 10, 20, 50, logged every few steps.
-
-    ``clouds`` are batches of one cloud, each with the oracle's vectors ``(n, K)`` at its points; ``history`` keeps what
-    was logged, and the seconds since the start.
-    """
-
-    def __init__(self, clouds: Sequence[tuple[Batch, Tensor]], every: int = 200) -> None:
-        self.clouds, self.every = list(clouds), every
-        self.history: list[dict[str, float]] = []
-        self._began = time.monotonic()
-
-    def state_dict(self) -> Facts:
-        return {"history": self.history}
-
-    def load_state_dict(self, state: Facts) -> None:
-        self.history = list(state["history"])
-        self._began -= self.history[-1]["seconds"] if self.history else 0.0
-
-    @torch.no_grad()
-    def measure(self, module: pl.LightningModule) -> dict[str, float]:
-        """The mean over the clouds, by level."""
-        training, rows = module.training, []
-        module.eval()
-        for batch, truth in self.clouds:
-            batch, truth = batch.to(module.device), truth.to(module.device, torch.float64)
-            found = batch.vectors(module(batch.points))[0][0][:, : truth.shape[1]]
-            rows.append(cosine_similarity(found, truth[:, : found.shape[1]], dim=0).abs())
-        module.train(training)
-        mean = torch.stack(rows).mean(0)
-        return {f"cosine_{k}": float(mean[:k].mean()) for k in (10, 20, 50) if k <= len(mean)}
-
-    def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, *_: object) -> None:
-        step = trainer.global_step
-        if step % self.every == 0 and (not self.history or self.history[-1]["step"] != step):
-            found = self.measure(module)
-            self.history.append({"step": step, "seconds": round(time.monotonic() - self._began, 1), **found})
-            for name, value in found.items():
-                module.log(f"val/{name}", value, batch_size=1, rank_zero_only=True)
+            # A collective save could wait for ever for a process that failed; the periodic one
+            # stands then.
+            log.warning(
+                "%s: saved %s at step %d",
+                type(exception).__name__,
+                self.save(trainer),
+                trainer.global_step,
+            )
 
 
 class Bar(pl.Callback):
@@ -175,20 +116,31 @@ class Bar(pl.Callback):
     SHOWN = "train/progress"  # by the bar itself
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        self.bar = Progress("training", 1.0, percent=True).__enter__()
+        self.bar = Progress("training", 1.0).__enter__()
         self.looked = time.monotonic()
 
-    def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, *_: object) -> None:
-        share, note = getattr(module, "progress", trainer.global_step / max(1, trainer.max_steps)), None
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, module: pl.LightningModule, *_: object
+    ) -> None:
+        share, note = (
+            getattr(module, "progress", trainer.global_step / max(1, trainer.max_steps)),
+            None,
+        )
         if time.monotonic() - self.looked > self.EVERY:
             self.looked, metrics = time.monotonic(), trainer.progress_bar_metrics
-            note = ", ".join(f"{name} {float(value):.4g}" for name, value in metrics.items() if name != self.SHOWN)
+            note = ", ".join(
+                f"{name} {float(value):.4g}"
+                for name, value in metrics.items()
+                if name != self.SHOWN
+            )
         self.bar.advance(share - self.bar.done, note)
 
     def on_train_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         self.bar.__exit__(None, None, None)
 
-    def on_exception(self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException) -> None:
+    def on_exception(
+        self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException
+    ) -> None:
         if hasattr(self, "bar"):
             self.bar.__exit__(None, None, None)
 
@@ -201,17 +153,16 @@ INTERRUPTED = 1  # the exit code by which Lightning ends a run on Ctrl-C
 class RunSettings:
     """How to run.  ``folder`` receives checkpoints and logs; without one nothing is written.
 
-    ``resume`` is ``"auto"`` (continue from ``folder/last.ckpt`` if it is there) or ``"never"``.  ``average`` is the
-    decay of the averaged weights (0: none).  ``logs`` writes CSV and TensorBoard files.  ``source`` says what is
-    learned (names and digests); a checkpoint of something else is refused.  ``flags`` are further arguments of
-    Lightning's ``Trainer``.
+    ``resume`` is ``"auto"`` (continue from ``folder/last.ckpt`` if it is there) or ``"never"``.
+    ``logs`` writes CSV and TensorBoard files.  ``source`` says what is learned (names and digests);
+    a checkpoint of something else is refused.  ``flags`` are further arguments of Lightning's
+    ``Trainer``.
     """
 
     folder: Path | None = None
     resume: Literal["auto", "never"] = "auto"
     device: str = "auto"
     accumulate: int = 1
-    average: float = 0.0
     checkpoint_every: int = 200
     validate_every: int = 0
     logs: bool = True
@@ -225,18 +176,24 @@ class RunSettings:
 
     def watched(self, *callbacks: pl.Callback) -> RunSettings:
         """The same with further callbacks."""
-        return replace(self, flags={**self.flags, "callbacks": [*self.flags.get("callbacks", []), *callbacks]})
+        return replace(
+            self, flags={**self.flags, "callbacks": [*self.flags.get("callbacks", []), *callbacks]}
+        )
 
 
-def train(module: SpectralModule, data: pl.LightningDataModule, settings: RunSettings | None = None) -> pl.Trainer:
+def train(
+    module: SpectralModule, data: pl.LightningDataModule, settings: RunSettings | None = None
+) -> pl.Trainer:
     """Train ``module`` on a data module to the end of its schedule; returns Lightning's trainer.
 
     An interrupt saves a checkpoint first and then raises ``KeyboardInterrupt``.
     """
     settings = settings or RunSettings()
     if settings.accumulate > 1 and module.accelerate == "graph":
-        raise InputError("CUDA graphs reuse their gradients: expected accumulate=1 with accelerate='graph'")
-    callbacks: list[pl.Callback] = [Averaged(settings.average)] if settings.average > 0 else []
+        raise InputError(
+            "CUDA graphs reuse their gradients: expected accumulate=1 with accelerate='graph'"
+        )
+    callbacks: list[pl.Callback] = list(settings.flags.get("callbacks", []))
     if settings.folder is not None:
         callbacks.append(Checkpoints(settings.folder, settings.checkpoint_every, settings.source))
     callbacks += [Bar()] if progress_enabled() else []
@@ -246,7 +203,9 @@ def train(module: SpectralModule, data: pl.LightningDataModule, settings: RunSet
         "accumulate_grad_batches": settings.accumulate,
         "logger": _loggers(settings.folder) if settings.logs else False,
         "log_every_n_steps": module.log_every,
-        **dict.fromkeys(("enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False),
+        **dict.fromkeys(
+            ("enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False
+        ),
         "num_sanity_val_steps": 0,
         "limit_val_batches": 1.0 if settings.validate_every else 0,
         "check_val_every_n_epoch": None,
@@ -254,23 +213,32 @@ def train(module: SpectralModule, data: pl.LightningDataModule, settings: RunSet
         "use_distributed_sampler": False,
         **settings.flags,
     }
-    flags["callbacks"] = callbacks + list(settings.flags.get("callbacks", []))
+    flags["callbacks"] = callbacks  # checkpoints come last: they keep what the others have done
     checkpoint = last_checkpoint(settings.folder) if settings.resume == "auto" else None
     if checkpoint is not None:
         check_source(checkpoint, settings.source)
-    # Dropout draws from the generators of the process: seeded inside, restored after, by one thread at a time.
+    # Dropout draws from the generators of the process: seeded inside, restored after, by one thread
+    # at a time.
     with RANDOMNESS, _quiet(), torch.random.fork_rng():
         trainer, interrupt = pl.Trainer(**flags), signal.getsignal(signal.SIGINT)
-        locks = settings.folder is not None and trainer.is_global_zero  # one process of a run, on one of its nodes
+        locks = (
+            settings.folder is not None and trainer.is_global_zero
+        )  # one process of a run, on one of its nodes
         try:
             with locked_folder(settings.folder or "") if locks else nullcontext():
                 trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
         except SystemExit as error:
-            if error.code != INTERRUPTED:  # terminated: by Lightning's handler, which gives no code, or by the caller's
+            if (
+                error.code != INTERRUPTED
+            ):  # terminated: by Lightning's handler, which gives no code, or by the caller's
                 raise SystemExit(error.code or 128 + signal.SIGTERM) from error
             signal.signal(signal.SIGINT, interrupt)  # Lightning leaves it ignored
             kept = last_checkpoint(settings.folder)
-            saved = "nothing of it is saved" if kept is None else f"{kept} is saved, the same command goes on from it"
+            saved = (
+                "nothing of it is saved"
+                if kept is None
+                else f"{kept} is saved, the same command goes on from it"
+            )
             raise KeyboardInterrupt(f"training was interrupted; {saved}") from error
     return trainer
 
@@ -288,19 +256,26 @@ def _loggers(folder: Path | None) -> Any:
     from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
     # The first has a new version each time: it would empty an old file.
-    return [CSVLogger(folder, name="csv"), TensorBoardLogger(folder, name="", version="tensorboard")]
+    return [
+        CSVLogger(folder, name="csv"),
+        TensorBoardLogger(folder, name="", version="tensorboard"),
+    ]
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Lightning announces devices and warns about loaders that are right here; the library stays silent."""
+    """Lightning announces devices and warns about loaders that are right here; the library stays
+    silent.
+    """
     names = ("lightning.pytorch", "lightning.fabric")
     levels = {name: logging.getLogger(name).level for name in names}
     for name in names:
         logging.getLogger(name).setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"lightning\..*")
-        known = "does not have many workers|GPU available but not used|Sparse CSR tensor|AccumulateGrad"
+        known = (
+            "does not have many workers|GPU available but not used|Sparse CSR tensor|AccumulateGrad"
+        )
         warnings.filterwarnings("ignore", message=f".*({known}).*")
         try:
             yield

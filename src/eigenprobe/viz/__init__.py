@@ -1,7 +1,7 @@
 """Pictures of a basis: matplotlib figures, a single-file HTML report and a live viewer.
 
-They live in their own modules (`figures`, `report`, `scatter`, `viewer`) and are loaded on first use, so that
-importing this package costs nothing and needs neither matplotlib nor plotly.
+They live in their own modules (`figures`, `report`, `scatter`, `viewer`) and are loaded on first
+use, so that importing this package costs nothing and needs neither matplotlib nor plotly.
 """
 
 from importlib import import_module

@@ -1,8 +1,10 @@
-"""Publication figures of a basis, one function each; every one returns a matplotlib Figure and can write it to a file.
+"""Publication figures of a basis, one function each; every one returns a matplotlib Figure and can
+write it to a file.
 
-Shapes: points (n, d), faces (f, 3) or None, vectors (n, K) of the unnormalised basis V, mass (n,), eigenvalues (K,).
-Signed functions are drawn blue-white-orange on a symmetric range, each scaled by itself; on meshes thin lines mark
-equal values and a bold one the zero set. Nothing here touches pyplot, so no window opens and no global state changes.
+Shapes: points (n, d), faces (f, 3) or None, vectors (n, K) of the unnormalised basis V, mass (n,),
+eigenvalues (K,). Signed functions are drawn blue-white-orange on a symmetric range, each scaled by
+itself; on surfaces thin lines mark equal values and a bold one the zero set. Nothing here touches
+pyplot, so no window opens and no global state changes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +12,7 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import ListedColormap, Normalize
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -18,23 +20,26 @@ from ..errors import InputError
 from ..readers.mesh import to_numpy
 from . import colours
 from .charts import eigenvalue_curves, embeddings, functions_on_a_line
-from .layout import AXIS, Path, canvas, grid
+from .layout import Path, grid
 from .raster import Raster, rasterise
-from .scene import Array, as_faces, display_coordinates, look_at, thin
+from .scene import Array, as_faces, display_coordinates, look_at
 
-__all__ = ["against_oracle", "eigenfunctions", "eigenvalue_curves", "embeddings", "gallery", "mass", "reconstructions"]
+__all__ = [
+    "against_oracle",
+    "eigenfunctions",
+    "eigenvalue_curves",
+    "embeddings",
+    "gallery",
+    "mass",
+    "reconstructions",
+]
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
-def _signed_image(raster: Raster, values: Array) -> Array:
-    limit = colours.symmetric_limit(values)
-    shown = raster.interpolate(values)
-    lines = raster.contours(shown, limit / 4) if raster.smooth and np.ptp(values) > 1e-6 * limit else None
-    return raster.image(colours.diverging(shown, limit), lines)
-
-
 class View(TypedDict, total=False):
-    """How a shape is drawn: `faces` (f, 3) of a mesh, angles in degrees, `up` x, y, z or auto, `size` in pixels."""
+    """How a shape is drawn: `faces` (f, 3) of a mesh, angles in degrees, `up` x, y, z or auto,
+    `size` in pixels.
+    """
 
     faces: ArrayLike | None
     azimuth: float | None
@@ -43,35 +48,45 @@ class View(TypedDict, total=False):
     size: int
 
 
-class _Stage:
-    """A shape before its camera."""
+def _drawn(
+    points: ArrayLike, *, faces: ArrayLike | None = None, size: int = 420, **angles: Any
+) -> Raster:
+    """The pixels of a shape before its camera."""
+    xyz = display_coordinates(points)
+    return rasterise(xyz, as_faces(faces, len(xyz)), look_at(xyz, **angles), size)
 
-    def __init__(self, points: ArrayLike, view: View, size: int = 420) -> None:
-        angles: Any = dict(view)
-        self.xyz = display_coordinates(points)
-        self.faces, self.size = as_faces(angles.pop("faces", None), len(self.xyz)), angles.pop("size", size)
-        self.camera = look_at(self.xyz, **angles)
 
-    def raster(self, xyz: Array | None = None, bounds: Array | None = None) -> Raster:
-        return rasterise(self.xyz if xyz is None else xyz, self.faces, self.camera, self.size, bounds=bounds)
+def _signed_image(raster: Raster, values: Array) -> Array:
+    limit = colours.symmetric_limit(values)
+    shown = raster.interpolate(values)
+    lined = raster.smooth and np.ptp(values) > 1e-6 * limit
+    lines = raster.contours(shown, limit / 4) if lined else None
+    return raster.image(colours.diverging(shown, limit), lines)
 
 
 def chosen_columns(
-    vectors: Array, columns: int | Sequence[int] | None, eigenvalues: ArrayLike | None = None, most: int = 10
+    vectors: Array,
+    columns: int | Sequence[int] | None,
+    eigenvalues: ArrayLike | None = None,
+    most: int = 10,
 ) -> tuple[list[int], list[str]]:
-    """Which columns of `vectors` (n, K) are drawn, `most` after the constant unless given, and their titles."""
+    """Which columns of `vectors` (n, K) are drawn, `most` after the constant unless given, and
+    their titles.
+    """
     k = vectors.shape[1]
     if columns is None:
         first = int(k > 1 and np.ptp(vectors[:, 0]) < 1e-3 * np.abs(vectors[:, 0]).max())
         chosen = list(range(first, min(first + most, k)))
     else:
-        chosen = list(range(min(int(columns), k))) if np.ndim(columns) == 0 else [int(c) for c in columns]  # type: ignore[arg-type,union-attr]
+        given = np.asarray(columns, int)
+        chosen = given.tolist() if given.ndim else list(range(min(int(given), k)))
     if not chosen or min(chosen) < 0 or max(chosen) >= k:
         raise InputError(f"columns must lie in 0..{k - 1}, got {columns}")
     titles = [f"φ{str(c + 1).translate(SUBSCRIPT)}" for c in chosen]
     if eigenvalues is not None:
-        shown = [0.0 if abs(value) < 1e-9 else value for value in to_numpy(eigenvalues)[chosen]]
-        titles = [f"{name}   λ = {value:.3g}" for name, value in zip(titles, shown, strict=True)]
+        values = to_numpy(eigenvalues)[chosen]
+        values = np.where(np.abs(values) < 1e-9, 0.0, values)
+        titles = [f"{name}   λ = {value:.3g}" for name, value in zip(titles, values, strict=True)]
     return chosen, titles
 
 
@@ -86,21 +101,49 @@ def eigenfunctions(
     path: Path | None = None,
     **view: Unpack[View],
 ) -> Figure:
-    """Eigenfunctions on a cloud or mesh; `columns` says which (a number: the first so many).
+    """Eigenfunctions on a cloud or mesh.
 
-    `view` takes faces (f, 3), azimuth, elevation (degrees), up ("x", "y", "z" or "auto") and size (pixels).
+    Parameters
+    ----------
+    points
+        ``(n, d)``; those of a line are drawn as curves.
+    vectors
+        Functions ``(n, K)``.
+    columns
+        Which of them, or a number: the first so many. By default ten after the constant.
+    titles, eigenvalues
+        What stands above them; eigenvalues ``(K,)`` are part of the title unless one is given.
+    per_row, path
+        Pictures side by side, and a file to write the figure to.
+    view
+        ``faces (f, 3)``, ``azimuth`` and ``elevation`` in degrees, ``up`` ("x", "y", "z" or
+        "auto") and ``size`` in pixels.
+
+    Returns
+    -------
+    Figure
+
+    Examples
+    --------
+    >>> from eigenprobe import decompose
+    >>> ball = np.random.default_rng(0).normal(size=(300, 3))
+    >>> basis = decompose(ball / np.linalg.norm(ball, axis=1, keepdims=True), k=4)
+    >>> figure = eigenfunctions(basis.points, basis.vectors, columns=[1, 2], size=60)
+    >>> [axes.get_title() for axes in figure.axes[:2]]
+    ['φ₂', 'φ₃']
     """
-    v = to_numpy(vectors)
-    stage = _Stage(points, view)
-    if v.ndim != 2 or len(v) != len(stage.xyz):
-        raise InputError(f"vectors must have shape ({len(stage.xyz)}, K), got {v.shape}")
+    v, x = to_numpy(vectors), to_numpy(points)
+    if v.ndim != 2 or len(v) != len(x):
+        raise InputError(f"vectors must have shape ({len(x)}, K), got {v.shape}")
     chosen, named = chosen_columns(v, columns, eigenvalues)
     titles = named if titles is None else titles
-    if to_numpy(points).shape[1] == 1:
-        return functions_on_a_line(stage.xyz[:, 0], v[:, chosen], titles, per_row, path)
-    raster = stage.raster()
+    if x.shape[1] == 1:
+        return functions_on_a_line(x[:, 0], v[:, chosen], titles, per_row, path)
+    raster = _drawn(x, **view)
     images = [_signed_image(raster, v[:, c]) for c in chosen]
-    return grid(images, titles, min(per_row, len(chosen)), path, bar="each scaled by itself")
+    scale = ScalarMappable(Normalize(-1, 1), colours.DIVERGING)
+    wide = min(per_row, len(chosen))
+    return grid(images, titles, wide, path, scale=(scale, "each scaled by its largest value"))
 
 
 def against_oracle(
@@ -114,18 +157,42 @@ def against_oracle(
     path: Path | None = None,
     **view: Unpack[View],
 ) -> Figure:
-    """A method's vectors (upper row) above the oracle's (lower row), signs matched, |cosine| under each pair."""
+    """A method's vectors (upper row) above the oracle's (lower row), signs matched.
+
+    Parameters
+    ----------
+    points
+        ``(n, d)``.
+    vectors, oracle_vectors
+        Functions ``(n, K)`` of both.
+    cosines
+        Agreement ``(K,)`` of each pair, which is written under it.
+    columns, path, view
+        As in `eigenfunctions`; by default eight columns.
+    names
+        Of the two rows.
+
+    Returns
+    -------
+    Figure
+
+    Examples
+    --------
+    >>> ball = np.random.default_rng(0).normal(size=(300, 3))
+    >>> figure = against_oracle(ball, ball, -ball, [1.0, 1.0, 0.5], columns=[0, 2], size=60)
+    >>> [axes.get_xlabel() for axes in figure.axes]
+    ['', '', '|cos| = 1.000', '|cos| = 0.500']
+    """
     v, reference, cosine = to_numpy(vectors), to_numpy(oracle_vectors), np.abs(to_numpy(cosines))
-    stage = _Stage(points, view)
-    n = len(stage.xyz)
+    n = len(to_numpy(points))
     if v.shape[0] != n or reference.shape[0] != n:
         raise InputError(f"both bases must have {n} rows, got {v.shape} and {reference.shape}")
     count = min(v.shape[1], reference.shape[1], len(cosine))
     chosen, titles = chosen_columns(v[:, :count], columns, most=8)
-    raster = stage.raster()
     v, reference = v[:, chosen], reference[:, chosen]
     signed = v * np.where((v * reference).sum(0) < 0, -1.0, 1.0)
-    images = [_signed_image(raster, function) for function in np.concatenate([signed, reference], 1).T]
+    raster = _drawn(points, **view)
+    images = [_signed_image(raster, f) for f in np.concatenate([signed, reference], 1).T]
     notes = [""] * len(chosen) + [f"|cos| = {cosine[c]:.3f}" for c in chosen]
     return grid(images, titles, len(chosen), path, row_labels=names, notes=notes, panel=1.6)
 
@@ -138,63 +205,108 @@ def mass(
     path: Path | None = None,
     **view: Unpack[View],
 ) -> Figure:
-    """Mass times n (1 is an even share) on the shape; with `reference` also the true mass and one against the other."""
-    raster = _Stage(points, view, 560).raster()
-    shown = {"mass": to_numpy(mass)} | ({} if reference is None else {"reference": to_numpy(reference)})
-    shown = {name: values * len(values) for name, values in shown.items()}
-    if reference is not None:
-        shown["reference"] /= shown["reference"].mean()
+    """The mass on the shape, as a multiple of an even share.
+
+    Parameters
+    ----------
+    points, mass
+        ``(n, d)`` and ``(n,)``.
+    reference
+        The true mass ``(n,)``, shown beside it with the correlation of both.
+    path, view
+        As in `eigenfunctions`.
+
+    Returns
+    -------
+    Figure
+
+    Examples
+    --------
+    >>> ball = np.random.default_rng(0).normal(size=(300, 3))
+    >>> figure = mass(ball, np.full(300, 1 / 300), reference=np.arange(300.0), size=60)
+    >>> figure.axes[1].get_title()
+    'reference'
+    """
+    shown = {"mass": to_numpy(mass)} | (
+        {} if reference is None else {"reference": to_numpy(reference)}
+    )
+    shown = {name: values / values.mean() for name, values in shown.items()}
     low, high = colours.robust_range(np.concatenate([*shown.values()]))
-    panel = 2.6 / max(raster.height / raster.width, 1.0)
-    widths = [panel] * len(shown) + ([] if reference is None else [2.6])
-    tall = max(panel * raster.height / raster.width, 2.2) + 0.4
-    with canvas(sum(widths) + 0.8, tall, path, layout="constrained") as figure:
-        axes = figure.subplots(1, len(widths), width_ratios=widths, squeeze=False)[0]
-        for picture, (name, values) in zip(axes, shown.items(), strict=False):
-            picture.imshow(raster.image(colours.sequential(raster.interpolate(values), low, high)))
-            picture.set(title=name)
-            picture.set_axis_off()
-        scale = ScalarMappable(Normalize(low, high), ListedColormap(colours.SEQUENTIAL))
-        bar = figure.colorbar(scale, ax=axes[len(shown) - 1], shrink=0.6, pad=0.02)
-        bar.outline.set_visible(False)  # type: ignore[operator]
-        bar.ax.set_title("× 1/n", fontsize=7.5)
-        if reference is not None:
-            m, truth, keep = shown["mass"], shown["reference"], thin(len(shown["mass"]), 4000)
-            axes[-1].plot((low, high), (low, high), color=AXIS, lw=0.8, zorder=1)
-            axes[-1].scatter(truth[keep], m[keep], s=3, alpha=0.35, lw=0, color=colours.OKABE_ITO[0], rasterized=True)
-            varied = min(np.ptp(truth), np.ptp(m)) > 1e-9
-            title = f"correlation {np.corrcoef(truth, m)[0, 1]:+.3f}" if varied else "constant"
-            axes[-1].set(xlabel="reference", ylabel="mass", xlim=(low, high), ylim=(low, high), title=title)
-    return figure
+    raster = _drawn(points, **view)
+    tints = [colours.sequential(raster.interpolate(v), low, high) for v in shown.values()]
+    words = "as a multiple of an even share"
+    if min(np.ptp(values) for values in shown.values()) > 1e-9 and len(shown) > 1:
+        words += f"; correlation {np.corrcoef([*shown.values()])[0, 1]:+.3f}"
+    scale = ScalarMappable(Normalize(low, high), colours.SEQUENTIAL)
+    images = [raster.image(tint) for tint in tints]
+    return grid(images, [*shown], len(shown), path, panel=2.6, scale=(scale, words))
 
 
 def reconstructions(
-    points: ArrayLike, results: Mapping[str, Mapping[int, ArrayLike]], *, path: Path | None = None, **view: Unpack[View]
+    points: ArrayLike,
+    results: Mapping[str, Mapping[int, ArrayLike]],
+    *,
+    path: Path | None = None,
+    **view: Unpack[View],
 ) -> Figure:
-    """Coordinates rebuilt from k basis vectors, one row per method, the input at the left; RMS error under each."""
-    stage = _Stage(points, view)
+    """Coordinates rebuilt from k basis vectors, one row per method, the input at the left.
+
+    Parameters
+    ----------
+    points
+        The input ``(n, d)``.
+    results
+        Coordinates ``(n, d)`` by method and by k; the root mean square error stands under each.
+    path, view
+        As in `eigenfunctions`.
+
+    Returns
+    -------
+    Figure
+
+    Examples
+    --------
+    >>> ball = np.random.default_rng(0).normal(size=(300, 3))
+    >>> figure = reconstructions(ball, {"half": {3: 0.5 * ball}}, size=60)
+    >>> [axes.get_title() for axes in figure.axes]
+    ['input', 'k = 3']
+    """
     if not results or not all(results.values()):
         raise InputError("reconstructions needs at least one method with at least one k")
-    screen = stage.camera.project(stage.xyz)[0]
+    angles: Any = dict(view)
+    xyz = display_coordinates(points)
+    faces, size = as_faces(angles.pop("faces", None), len(xyz)), angles.pop("size", 420)
+    camera = look_at(xyz, **angles)
+    screen = camera.project(xyz)[0]
     bounds = np.stack([screen.min(0), screen.max(0)])
+
+    def picture(shape: Array) -> Array:
+        return rasterise(shape, faces, camera, size, bounds).image(colours.CLAY)
+
     sizes = sorted({k for by_k in results.values() for k in by_k})
-    original = stage.raster(bounds=bounds).image(colours.CLAY)
+    original = picture(xyz)
     images, notes = [], []
     for by_k in results.values():
-        images += [original, *(np.zeros_like(original) for _ in sizes)]
-        notes += [""] * (len(sizes) + 1)
-        for k, coordinates in by_k.items():
-            place, rebuilt = sizes.index(k) - len(sizes), display_coordinates(coordinates)
-            error = np.linalg.norm(rebuilt - stage.xyz, axis=1)
-            images[place] = stage.raster(rebuilt, bounds).image(colours.CLAY)
-            notes[place] = f"RMS {100 * np.sqrt((error**2).mean()) / stage.camera.radius:.2f} % of radius"
+        images.append(original)
+        notes.append("")
+        for k in sizes:
+            if k not in by_k:
+                images.append(np.zeros_like(original))
+                notes.append("")
+                continue
+            rebuilt = display_coordinates(by_k[k])
+            error = np.sqrt(((rebuilt - xyz) ** 2).sum(1).mean()) / camera.radius
+            images.append(picture(rebuilt))
+            notes.append(f"RMS {100 * error:.2f} % of radius")
     titles = ["input", *(f"k = {k}" for k in sizes)]
     return grid(images, titles, len(titles), path, row_labels=list(results), notes=notes)
 
 
-def small_picture(points: ArrayLike, values: ArrayLike, faces: ArrayLike | None, size: int) -> Array:
+def small_picture(
+    points: ArrayLike, values: ArrayLike, faces: ArrayLike | None, size: int
+) -> Array:
     """Signed values on a shape as an image (h, w, 4), of ``size`` pixels at most."""
-    return _signed_image(_Stage(points, {"faces": faces}, size).raster(), to_numpy(values))
+    return _signed_image(_drawn(points, faces=faces, size=size), to_numpy(values))
 
 
 def gallery(
@@ -206,12 +318,38 @@ def gallery(
     values: Sequence[ArrayLike] | None = None,
     **view: Unpack[View],
 ) -> Figure:
-    """Many shapes on one page: points (n, d) or pairs (points, faces), in clay or coloured by `values`."""
+    """Many shapes on one page.
+
+    Parameters
+    ----------
+    clouds
+        Points ``(n, d)`` or pairs ``(points, faces)``.
+    titles, path, per_row
+        What stands above each shape, a file to write to, and shapes side by side.
+    values
+        A function ``(n,)`` on each shape; without them shapes are drawn in clay.
+    view
+        As in `eigenfunctions`.
+
+    Returns
+    -------
+    Figure
+
+    Examples
+    --------
+    >>> ball = np.random.default_rng(0).normal(size=(300, 3))
+    >>> figure = gallery([ball, ball[:, :2]], ["ball", "disc"], values=[ball[:, 0]] * 2, size=60)
+    >>> [axes.get_title() for axes in figure.axes]
+    ['ball', 'disc']
+    """
     if not len(clouds):
         raise InputError("gallery needs at least one cloud")
     images = []
     for index, item in enumerate(clouds):
         points, faces = item if isinstance(item, tuple) else (item, None)
-        raster = _Stage(points, {**view, "faces": faces}, 300).raster()
-        images.append(raster.image(colours.CLAY) if values is None else _signed_image(raster, to_numpy(values[index])))
+        raster = _drawn(points, **{**view, "faces": faces})
+        if values is None:
+            images.append(raster.image(colours.CLAY))
+        else:
+            images.append(_signed_image(raster, to_numpy(values[index])))
     return grid(images, titles or [], min(per_row, len(images)), path, panel=1.5)

@@ -1,17 +1,17 @@
-"""The index of a folder of results: one page with a picture, a link and figures of every file, and ``summary.csv``.
+"""The index of a folder of results: one page with a picture, a link, figures and warnings of every
+file, and ``summary.csv``.
 
-    rows: file -> status (done, failed), link, numbers, reason       summary.csv
-    folder/thumbnails/<name>.png                                     one picture per file, written as it is done
+    rows: file -> status (done, failed), link, reason, warnings, numbers     summary.csv
+    folder/thumbnails/<name>.png        one picture per file, written as it is done
 
 A run that goes on keeps the rows of an earlier one, which it reads from ``summary.csv``.
 """
 
 import csv
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from io import StringIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,10 +20,10 @@ from numpy.typing import ArrayLike
 
 from ..host.files import atomic_path, write_text
 from ..host.tables import Record, Row, table_rows, write_csv
-from .page import asset, fill_template
+from .page import asset, banner, fill_template, in_words
 
 SIDE = 180  # pixels of a thumbnail
-HIDDEN = ("file", "status", "link", "reason")  # columns that are not figures
+HIDDEN = ("file", "status", "link", "reason", "warnings")  # columns that are not figures
 
 
 @dataclass
@@ -37,21 +37,26 @@ class Index:
     @classmethod
     def of(cls, folder: Path, title: str) -> "Index":
         """With the rows that an earlier run has left there."""
-        known = folder / "summary.csv"
-        rows = csv.DictReader(StringIO(known.read_text(encoding="utf-8") if known.is_file() else "", newline=""))
-        return cls(folder, title, {row["file"]: dict(row) for row in rows if "file" in row})
+        index = cls(folder, title)
+        with suppress(FileNotFoundError), (folder / "summary.csv").open(newline="") as file:
+            index.rows = {row["file"]: dict(row) for row in csv.DictReader(file) if "file" in row}
+        return index
 
-    def done(self, file: Path, link: Path, **figures: Any) -> None:
+    def done(self, file: Path, link: Path, warnings: Sequence[str] = (), **figures: Any) -> None:
         """A file that was done: ``link`` is what to open, ``figures`` the numbers of its row."""
         place = link.relative_to(self.folder).as_posix()
-        self.rows[str(file)] = {"file": str(file), "status": "done", "link": place, "reason": "", **figures}
+        known = (str(file), "done", place, "", "; ".join(warnings))
+        self.rows[str(file)] = dict(zip(HIDDEN, known, strict=True)) | figures
 
     def failed(self, reasons: Mapping[Any, str]) -> None:
         """Files that could not be used, and why."""
         for file, reason in reasons.items():
-            self.rows[str(file)] = {"file": str(file), "status": "failed", "link": "", "reason": reason}
+            known = (str(file), "failed", "", reason, "")
+            self.rows[str(file)] = dict(zip(HIDDEN, known, strict=True))
 
-    def thumbnail(self, link: Path, points: ArrayLike, values: ArrayLike, faces: ArrayLike | None = None) -> None:
+    def thumbnail(
+        self, link: Path, points: ArrayLike, values: ArrayLike, faces: ArrayLike | None = None
+    ) -> None:
         """A small picture of values (n,) on the shape whose result is ``link``."""
         from matplotlib.image import imsave
 
@@ -64,9 +69,15 @@ class Index:
         """``index.html`` and ``summary.csv``."""
         rows = sorted(self.rows.values(), key=lambda row: (row["status"] != "failed", row["file"]))
         lost = sum(row["status"] == "failed" for row in rows)
-        count = f"{len(rows) - lost} files done" + (f", {lost} failed" if lost else "")
-        cards = "\n".join(map(self._card, rows))
-        parts = {"TITLE": html.escape(self.title), "STYLE": asset("style.css"), "COUNT": count, "CARDS": cards}
+        warned = sum(bool(row.get("warnings")) for row in rows)
+        count = f"{len(rows) - lost} files done"
+        count += f", {lost} failed" * bool(lost) + f", {warned} with warnings" * bool(warned)
+        parts = {
+            "TITLE": html.escape(self.title),
+            "STYLE": asset("style.css"),
+            "COUNT": count,
+            "CARDS": "\n".join(map(self._card, rows)),
+        }
         write_csv(table := self.folder / "summary.csv", rows)
         write_text(page := self.folder / "index.html", fill_template(asset("index.html"), parts))
         return page, table
@@ -77,21 +88,25 @@ class Index:
         return self.folder / "thumbnails" / f"{_stem(link).as_posix().replace('/', '__')}.png"
 
     def _card(self, row: Row) -> str:
-        name, whole = html.escape(Path(row["file"]).name), html.escape(row["file"])
+        file = Path(row["file"])
+        whole = html.escape(row["file"])
         if row["status"] == "failed":
-            why = html.escape(row["reason"])
-            return f'<section class="card failed"><h2 title="{whole}">{name}</h2><p class="note">{why}</p></section>'
+            head = f'<h2 title="{whole}">{html.escape(file.name)}</h2>'
+            why = f'<p class="note">{html.escape(row["reason"])}</p>'
+            return f'<section class="card failed">{head}{why}</section>'
         link = Path(row["link"])
-        name = html.escape((_stem(link).parent / Path(row["file"]).name).as_posix())  # with the sub-folder it came from
+        name = html.escape((_stem(link).parent / file.name).as_posix())  # with its sub-folder
         shown = ""
         if (picture := self._picture(link)).is_file():
             address = quote(picture.relative_to(self.folder).as_posix())
             shown = f'<img src="{address}" alt="an eigenvector on {name}" loading="lazy">'
-        figures = {key: value for key, value in row.items() if key not in HIDDEN and value not in (None, "")}
-        cells = table_rows({key.replace("_", " "): _number(value) for key, value in figures.items()})
+        figures = {key: value for key, value in row.items() if key not in HIDDEN}
+        numbers = {key: _number(value) for key, value in figures.items() if value not in (None, "")}
         target = html.escape(quote(link.as_posix()))
         title = f'<a href="{target}">{shown}<h2 title="{whole}">{name}</h2></a>'
-        return f'<section class="card">{title}<table>{cells}</table></section>'
+        told = banner(filter(None, (row.get("warnings") or "").split("; ")))
+        table = f"<table>{table_rows(in_words(numbers))}</table>"
+        return f'<section class="card">{title}{told}{table}</section>'
 
 
 def _stem(link: Path) -> Path:

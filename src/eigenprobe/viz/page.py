@@ -1,7 +1,8 @@
 """How every page is made: one HTML file that needs nothing but a browser.
 
-Numbers travel as little-endian bytes in base64, all of them in one gzipped JSON. `assets/page.html` is the frame,
-`assets/page.js` and `assets/style.css` are shared by all pages, and a `kind` adds its own body and scripts.
+Numbers travel as little-endian bytes in base64, all of them in one gzipped JSON. `assets/page.html`
+is the frame, `assets/page.js` and `assets/style.css` are shared by all pages, and a `kind` adds its
+own body and scripts.
 """
 
 import base64
@@ -12,32 +13,33 @@ import os
 import re
 import sys
 import webbrowser
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
+from matplotlib.colors import Colormap
 from numpy.typing import NDArray
 
 from ..host.files import Facts
 from ..host.tables import say, table_rows
-from .scene import Array
 
 Path = str | os.PathLike[str]
+ASSETS = files(__package__) / "assets"
 SCRIPTS = {"report": ("page.js", "scene.js", "report.js"), "scatter": ("page.js", "scatter.js")}
 
 
 def asset(name: str) -> str:
     """The text of a file of `assets`."""
-    return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
+    return (ASSETS / name).read_text(encoding="utf-8")
 
 
 def _pack(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
 
-@lru_cache(maxsize=1)
+@cache
 def _plotly() -> str:
     from plotly.offline import get_plotlyjs
 
@@ -53,9 +55,9 @@ def raw(values: NDArray[Any], dtype: str) -> str:
     return base64.b64encode(np.ascontiguousarray(values, dtype=target).tobytes()).decode()
 
 
-def ramp(table: Array) -> str:
-    """A colour table (c, 3) in [0, 1] as bytes."""
-    return raw(table * 255, "u1")
+def ramp(colours: Colormap) -> str:
+    """A colour map as the bytes of 257 colours."""
+    return raw(colours(np.linspace(0, 1, 257))[:, :3] * 255, "u1")
 
 
 def thinning_note(shown: int, n: int, rest: str = ".") -> str:
@@ -63,22 +65,48 @@ def thinning_note(shown: int, n: int, rest: str = ".") -> str:
     return "" if shown == n else f"Shown with {say(shown)} of {say(n)} points{rest}"
 
 
+def in_words(facts: Mapping[str, Any]) -> Facts:
+    """Facts without the underscores of their keys; mappings inside become facts of their own."""
+    words: dict[str, Any] = {}
+    for key, value in facts.items():
+        words |= in_words(value) if isinstance(value, Mapping) else {key.replace("_", " "): value}
+    return words
+
+
+def banner(warnings: Iterable[str]) -> str:
+    """Warnings in words above a page; nothing without any."""
+    items = "".join(f"<li>{html.escape(str(each))}</li>" for each in warnings)
+    return f'<ul class="warnings" role="alert">{items}</ul>' if items else ""
+
+
 def page(
-    kind: str, payload: Facts, title: str, subtitle: str, note: str, facts: Facts | None, bare: bool = False
+    kind: str,
+    payload: Facts,
+    title: str,
+    subtitle: str,
+    note: str,
+    facts: Facts | None,
+    bare: bool = False,
 ) -> str:
-    """Fill `assets/page.html`; `kind` names the body and the scripts of its own, `bare` leaves out all charts."""
+    """Fill `assets/page.html`; `kind` names the body and the scripts of its own, `bare` leaves out
+    all charts.
+
+    ``warnings`` among the facts are a banner of their own.
+    """
     # json.dumps(allow_nan=False): a NaN would make the page fail to parse, far from its cause.
     packed = _pack(json.dumps(payload, separators=(",", ":"), allow_nan=False))
+    told = dict(facts or {})
+    warned = told.pop("warnings", ())
+    table = f"<h2>Facts</h2><table>{table_rows(in_words(told))}</table>"
     inside = {
-        "FACTS": f'<section class="card facts"><h2>Facts</h2><table>{table_rows(facts)}</table></section>'
-        if facts
-        else "",
+        "FACTS": f'<section class="card facts">{table}</section>' if told else "",
         "BAR": asset("bar.html"),
         "NOTE": f'<p class="note">{html.escape(note)}</p>' if note else "",
     }
     parts = {
         "TITLE": html.escape(title),
         "SUBTITLE": html.escape(subtitle),
+        "WARNINGS": banner(warned),
         "STYLE": asset("style.css"),
         "SCRIPT": "\n".join(asset(name) for name in SCRIPTS[kind]),
         "BODY": fill_template(asset(f"{kind}.html"), inside),
@@ -90,11 +118,17 @@ def page(
 
 
 def fill_template(template: str, parts: Mapping[str, str]) -> str:
-    """The template with its marks ``@@KEY@@`` replaced, in one pass: a mark in a title or a fact is left as it is."""
+    """The template with its marks ``@@KEY@@`` replaced, in one pass: a mark in a title or a fact is
+    left as it is.
+    """
     return re.sub("@@([A-Z]+)@@", lambda mark: parts[mark[1]], template)
 
 
 def open_browser(address: str) -> bool:
     """Open a page where a person sits, at a terminal with a screen; whether a browser was asked."""
-    screen = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    screen = (
+        sys.platform in ("darwin", "win32")
+        or os.environ.get("DISPLAY")
+        or os.environ.get("WAYLAND_DISPLAY")
+    )
     return bool(screen) and sys.stdout.isatty() and webbrowser.open(address)

@@ -2,12 +2,13 @@
 
 What is stored for each shape with n shown points and K vectors, gzipped and base64 encoded:
 
-    positions (n, 3) int16 in units of the radius;  vectors (K, n) int16, each scaled by its own maximum
-    mass (n,) uint8;  faces (f, 3) uint16 or uint32;  C = V^T M X (K, 3), for the page to make X' = V g(lambda) C
+    positions (n, 3) int16 in units of the radius;  vectors (K, n) int16, each scaled by its own
+    maximum;  mass (n,) uint8;  faces (f, 3) uint32;  C = V^T M X (K, 3), for the page to make
+    X' = V g(lambda) C
 
-The page computes the rest itself (reconstructions and filters, heat kernels and distances from a point). The shape is
-drawn by `assets/scene.js`, the charts by the plotly.js that the plotly package carries. At 10,000 points and 50 vectors
-the file is about 3 MB, half of it plotly.js. What is shown, or beside it, is a basis, a file, or a method by its name.
+The page computes the rest itself (reconstructions and filters, heat kernels and distances from a
+point). The shape is drawn by `assets/scene.js`, the charts by the plotly.js that the plotly package
+carries. At 10,000 points and 50 vectors the file is about 3 MB, half of it plotly.js.
 """
 
 import os
@@ -18,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..basis import Basis
 from ..errors import InputError
@@ -27,11 +28,22 @@ from ..host.tables import say
 from ..readers.mesh import to_numpy
 from . import colours
 from .page import Path, page, ramp, raw, thinning_note
-from .scene import Array, as_faces, basis_points, cloud_normals, display_rows, look_at, splat_sizes
+from .scene import (
+    Array,
+    Index,
+    as_faces,
+    ball_radius,
+    basis_points,
+    display_rows,
+    look_at,
+    surface_triangles,
+)
 
-Shown = dict[str, Any]  # a shape, as the page gets it
-Source = Basis | str | os.PathLike[str]
+Payload = dict[str, Any]  # what the page gets
+Source = Basis | str | os.PathLike[str]  # a basis, a file, or a method by its name
 METHODS = ("direct", "network", "pretrained", "oracle")
+DISPLAY_LIMIT = 20_000
+MATRIX = 60  # vectors of either basis whose pairs are compared
 
 
 def open_basis(source: Source, k: int = 50) -> tuple[Basis, str]:
@@ -49,8 +61,12 @@ def open_basis(source: Source, k: int = 50) -> tuple[Basis, str]:
     return replace(basis, faces=shape.faces), path.stem
 
 
-def second_basis(source: Source, first: Basis, points: ArrayLike | None, faces: ArrayLike | None) -> tuple[Basis, str]:
-    """A basis to compare with the first: any that can be opened, or the name of a method for the same points."""
+def second_basis(
+    source: Source, first: Basis, points: ArrayLike | None, faces: ArrayLike | None
+) -> tuple[Basis, str]:
+    """A basis to compare with the first: any that can be opened, or the name of a method for the
+    same points.
+    """
     if not isinstance(source, str) or source not in METHODS:
         return open_basis(source, first.k)
     if source == "oracle":
@@ -62,10 +78,6 @@ def second_basis(source: Source, first: Basis, points: ArrayLike | None, faces: 
     from ..decomposition import decompose
 
     return decompose(points, k=first.k, method=source), source  # type: ignore[call-overload]
-
-
-DISPLAY_LIMIT = 20_000
-MATRIX = 60  # vectors of either basis whose pairs are compared
 
 
 def write_report(
@@ -81,29 +93,58 @@ def write_report(
     up: str = "auto",
     limit: int = DISPLAY_LIMIT,
 ) -> None:
-    """Write the report of a basis: the shape to turn, its eigenfunctions, spectrum, mass and reconstruction, and facts.
+    """Write the report of a basis: the shape to turn, its eigenfunctions, spectrum, mass and
+    reconstruction, and facts.
 
-    `points` (n, d) default to the basis' own; `faces` (f, 3) draw a surface instead of a cloud. `compare` is shown
-    beside it: another `Basis`, a saved one, or "direct", "network", "pretrained", "oracle" (on a mesh) for the same
-    points by that method. The estimate that a basis has of its own error (made here, where it can be) is drawn as bars
-    on its spectrum, and vectors are as pale as they are not reproducible. More than `limit` points are thinned for
-    display only: every number on the page comes from all of them.
+    The estimate that a basis has of its own error (made here, where it can be) is drawn as bars on
+    its spectrum, and vectors are as pale as they are not reproducible.
+
+    Parameters
+    ----------
+    path
+        The HTML file.
+    basis
+        What is shown.
+    points
+        ``(n, d)``, by default the basis' own.
+    faces
+        ``(f, 3)`` draw a surface instead of a cloud.
+    compare
+        Shown beside it: another `Basis`, a saved one, or "direct", "network", "pretrained",
+        "oracle" (on a mesh) for the same points by that method.
+    title, facts
+        What stands above the page, and names and values in a table below. ``warnings`` among the
+        facts are shown above the shape.
+    reconstruction
+        Whether coordinates are rebuilt from the vectors.
+    up
+        The axis that points upwards: "x", "y", "z" or "auto".
+    limit
+        More points are thinned, for display only: every number on the page comes from all of them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eigenprobe import decompose
+    >>> ball = np.random.default_rng(0).normal(size=(300, 3))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(f"{folder}/ball.html", decompose(ball, k=4), title="a ball")
     """
     if isinstance(basis, Basis) and basis.source is not None:
         with suppress(InputError):  # where half of the points have no such operator
             _ = basis.uncertainty
-    shown: Shown = {"faces": faces, "reconstruction": reconstruction, "up": up, "limit": limit}
-    write_text(path, report_page(basis, points, compare=compare, title=title, facts=facts, **shown))
+    shape: Payload = {"faces": faces, "reconstruction": reconstruction, "up": up, "limit": limit}
+    write_text(path, report_page(basis, points, compare=compare, title=title, facts=facts, **shape))
 
 
 @dataclass(frozen=True)
 class Purpose:
-    """What a page is for: `live` talks to the server that it comes from, which by `again` (settings of `decompose` and
-    their values) can compute another basis; `bare` is the scene without charts and facts; `numbers` are those of the
-    vectors in the basis they were chosen from."""
+    """What a page is for: `live` talks to the server that it comes from, which by `settings` (of
+    `decompose`, and their values) can compute another basis; `bare` is the scene without charts
+    and facts; `numbers` are those of the vectors in the basis they were chosen from."""
 
     live: bool = False
-    again: Facts | None = None
+    settings: Facts | None = None
     bare: bool = False
     numbers: Sequence[int] | None = None
 
@@ -119,24 +160,30 @@ def report_page(
     **options: Any,
 ) -> str:
     """The text of the report, for one of its uses."""
-    points, _ = basis_points(basis, points, "a report")
+    points, _ = basis_points(basis, points)
     shapes = [_shape(basis, points, **options)]
     if purpose.numbers is not None:
         shapes[0]["numbers"] = list(purpose.numbers)
     if compare is not None:
         other, name = second_basis(compare, basis, points, options.get("faces"))
-        beside = dict(options) | {"faces": other.faces if options.get("faces") is None else options["faces"]}
-        shapes[0]["name"] = str(basis.info.get("method", "basis")) or "basis"
+        if options.get("faces") is None:
+            options["faces"] = other.faces
         same = other.n == basis.n
-        shapes.append(_shape(other, points if same else None, **beside) | {"name": name})
+        shapes.append(_shape(other, points if same else None, **options) | {"name": name})
+        shapes[0]["name"] = str(basis.info.get("method") or "basis")
         if same:
-            _align(shapes[1], basis, other)
+            shapes[1] |= _agreement(basis, other)
     n, d, shown = basis.n, to_numpy(points).shape[1], shapes[0]["n"]
     note = thinning_note(shown, n, "; all numbers are from all points.")
     if d > 3:
-        note = ("Drawn in the first three principal components. " + note).strip()
-    maps = {name: ramp(table) for name, table in colours.MAPS.items()}
-    payload = {"shapes": shapes, "maps": maps, "title": title, "live": purpose.live, "again": purpose.again}
+        note = f"Drawn in the first three principal components. {note}".strip()
+    payload = {
+        "shapes": shapes,
+        "maps": {name: ramp(table) for name, table in colours.MAPS.items()},
+        "title": title,
+        "live": purpose.live,
+        "again": purpose.settings,
+    }
     subtitle = f"{say(n)} points in {d} dimensions, {basis.k} eigenfunctions"
     return page("report", payload, title, subtitle, note, facts, purpose.bare)
 
@@ -149,51 +196,59 @@ def _shape(
     reconstruction: bool = True,
     up: str = "auto",
     limit: int = DISPLAY_LIMIT,
-) -> Shown:
-    points, xyz = basis_points(basis, points, "a report")
+) -> Payload:
+    points, xyz = basis_points(basis, points)
     vectors, mass = to_numpy(basis.vectors), to_numpy(basis.mass)
-    n, k = vectors.shape
     camera = look_at(xyz, up=up)
     unit = (xyz - camera.centre) / camera.radius
-    rows, triangles = display_rows(unit, as_faces(faces, n), limit)
-    made: Shown = {
+    rows, triangles = display_rows(unit, as_faces(faces, basis.n), limit)
+    made: Payload = {
         "n": len(rows),
-        "k": k,
+        "k": basis.k,
         "name": "",
         "turn": camera.rotation.ravel().tolist(),
         "positions": raw(unit[rows] * 32767, "<i2"),
-        "faces": None if triangles is None else raw(triangles, "<u2" if len(rows) < 65536 else "<u4"),
-        "rows": rows.tolist() if len(rows) < n else None,
+        "rows": rows.tolist() if len(rows) < basis.n else None,
         **_functions(vectors, mass, rows),
         "eigenvalues": np.nan_to_num(to_numpy(basis.eigenvalues)).tolist(),
     }
     if (error := vars(basis).get("uncertainty")) is not None:
-        made["uncertainty"] = {"eigenvalues": error.eigenvalues.tolist(), "vectors": error.vectors.tolist()}
-    if (cut := getattr(basis, "short_cuts", None)) is not None and len(cut):
-        made |= _cuts(to_numpy(cut, np.int64), rows, n)
-    if triangles is None:
-        normals, spacing = cloud_normals(unit[rows])
-        made["normals"] = raw(normals * 127, "i1")
-        made["sizes"] = raw(np.clip(splat_sizes(normals, spacing), 0.006, 0.2) * 65535, "<u2")
+        made["uncertainty"] = {
+            "eigenvalues": error.eigenvalues.tolist(),
+            "vectors": error.vectors.tolist(),
+        }
+    cut = to_numpy([] if basis.short_cuts is None else basis.short_cuts, np.int64)
+    if len(cut):
+        made |= _cuts(cut, rows, basis.n)
+    mesh = triangles is not None
+    triangles = triangles if mesh else surface_triangles(unit[rows])
+    made |= {"mesh": mesh, "faces": None if triangles is None else raw(triangles, "<u4")}
+    made["radius"] = float(np.clip(ball_radius(unit[rows]), 0.006, 0.2))
     if reconstruction:
-        coefficients = vectors.T @ (mass[:, None] * unit)  # (K, 3), of coordinates in units of the radius
+        # (K, 3), of coordinates in units of the radius
+        coefficients = vectors.T @ (mass[:, None] * unit)
         made["coefficients"] = coefficients.tolist()
         made["errors"] = _residuals(unit, vectors, mass, coefficients).tolist()
     return made
 
 
-def _align(made: Shown, basis: Basis, other: Basis) -> None:
-    """Signs and |cosines| of the second basis against the first, where both know the same points."""
-    k = min(basis.k, other.k)
-    v, w, mass = to_numpy(basis.vectors)[:, :k], to_numpy(other.vectors)[:, :k], to_numpy(basis.mass)
-    products = np.einsum("nk,n,nk->k", v, mass, w)
-    made["cosines"] = (np.abs(products) / np.sqrt(mass @ v**2 * (mass @ w**2))).tolist()
-    made["signs"] = np.where(products < 0, -1, 1).tolist()
-    v, w = (each[:, :MATRIX] / np.sqrt(mass @ each[:, :MATRIX] ** 2) for each in (v, w))
-    made["correlation"] = np.abs(v.T @ (mass[:, None] * w)).round(3).tolist()
+def _agreement(basis: Basis, other: Basis) -> Payload:
+    """Signs and |cosines| of the second basis against the first, where both know the same
+    points.
+    """
+    k, mass = min(basis.k, other.k), to_numpy(basis.mass)
+    v, w = (to_numpy(each.vectors)[:, :k] for each in (basis, other))
+    v, w = (each / np.sqrt(mass @ each**2) for each in (v, w))
+    cosines = np.einsum("nk,n,nk->k", v, mass, w)
+    pairs = v[:, :MATRIX].T @ (mass[:, None] * w[:, :MATRIX])
+    return {
+        "cosines": np.abs(cosines).tolist(),
+        "signs": np.where(cosines < 0, -1, 1).tolist(),
+        "correlation": np.abs(pairs).round(3).tolist(),
+    }
 
 
-def _cuts(cut: NDArray[np.int64], rows: NDArray[np.int64], n: int) -> Shown:
+def _cuts(cut: Index, rows: Index, n: int) -> Payload:
     """How many edges were cut at each shown point, and those of them with both ends shown."""
     place = np.full(n, -1)
     place[rows] = np.arange(len(rows))
@@ -203,7 +258,7 @@ def _cuts(cut: NDArray[np.int64], rows: NDArray[np.int64], n: int) -> Shown:
     return {"cuts": counts.tolist(), "cutEdges": len(cut), "cutLines": raw(shown, "<u4")}
 
 
-def _functions(vectors: Array, mass: Array, rows: NDArray[np.int64]) -> Shown:
+def _functions(vectors: Array, mass: Array, rows: Index) -> Payload:
     """Vectors and mass at the shown rows, with the ranges and the histogram of all."""
     share = mass * len(mass)
     low, high = colours.robust_range(share)

@@ -1,14 +1,19 @@
 """From points (n, d) to something a camera can look at.
 
-display coordinates (n, 3):  d = 3 as given; d < 3 padded with zeros; d > 3 the first three principal components
-camera:  y = R (x - c) / r with rows of R = (right, up, towards the eye), then the mild perspective y / (1 - y_z / D)
-normals (n, 3):  area-weighted face normals on a mesh; least principal direction of the neighbours on a cloud
+display coordinates (n, 3)   d = 3 as given; d < 3 padded with zeros; d > 3 the first three
+                             principal components
+camera                       y = R (x - c) / r with rows of R = (right, up, towards the eye), then
+                             the mild perspective y / (1 - y_z / D)
+triangles (t, 3)             of a sampled surface: each point with its neighbours, in the order of
+                             their angle around the normal, the least principal direction of them
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 from scipy.spatial import cKDTree
 
 from ..basis import Basis
@@ -16,11 +21,14 @@ from ..errors import InputError
 from ..readers.mesh import check_faces, to_numpy
 from .colours import Array
 
-EYE_DISTANCE = 5.0  # in units of the shape's radius: close enough for depth, far enough not to distort
+Index = NDArray[np.int64]
+EYE_DISTANCE = 5.0  # in units of the shape's radius
+AROUND = 8  # neighbours of a point of a cloud that it makes triangles with
+WIDEST = 0.8 * np.pi  # angle of such a triangle: a wider gap is a boundary
 
 
-def as_faces(faces: ArrayLike | None, n: int) -> NDArray[np.int64] | None:
-    """Faces as (f, 3) int64, checked against the number of points; None stays None, and no faces become None."""
+def as_faces(faces: ArrayLike | None, n: int) -> Index | None:
+    """Faces as (f, 3) int64, checked against the number of points; None where there are none."""
     array = to_numpy([] if faces is None else faces, np.int64)
     return check_faces(array, n, "points") if array.size else None
 
@@ -30,37 +38,36 @@ def display_coordinates(points: ArrayLike) -> Array:
     x = to_numpy(points)
     if x.ndim != 2 or len(x) == 0:
         raise InputError(f"points must have shape (n, d) with n > 0, got {x.shape}")
-    if x.shape[1] < 3:
-        return np.pad(x, ((0, 0), (0, 3 - x.shape[1])))
-    if x.shape[1] == 3:
-        return x
-    centred = x - x.mean(0)
-    if x.shape[1] <= 2048:
-        axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :3]
-    else:
-        axes = np.linalg.svd(centred, full_matrices=False)[2][:3].T
-    return centred @ axes
+    if x.shape[1] > 3:
+        from sklearn.decomposition import PCA
+
+        x = PCA(min(3, len(x)), random_state=0).fit_transform(x)
+    return np.pad(x, ((0, 0), (0, 3 - x.shape[1])))
 
 
 @dataclass(frozen=True)
 class Camera:
-    """The eye: `rotation` rows are right, up and towards it; `centre` and `radius` normalise the shape."""
+    """The eye: `rotation` rows are right, up and towards it; `centre` and `radius` normalise the
+    shape.
+    """
 
     rotation: Array
     centre: Array
     radius: float
 
     def project(self, points: Array) -> tuple[Array, Array]:
-        """Screen position (n, 2), y up, and depth (n,), larger is nearer, both in units of the radius."""
+        """Screen position (n, 2), y up, and depth (n,), larger is nearer, in radii."""
         y = (points - self.centre) / self.radius @ self.rotation.T
         return y[:, :2] / (1 - y[:, 2:] / EYE_DISTANCE), y[:, 2]
 
 
-def look_at(points: Array, *, azimuth: float | None = None, elevation: float = 12.0, up: str = "auto") -> Camera:
+def look_at(
+    points: Array, *, azimuth: float | None = None, elevation: float = 12.0, up: str = "auto"
+) -> Camera:
     """A camera around display coordinates (n, 3); angles in degrees.
 
-    Without an azimuth the shape is turned about `up` to its broadest silhouette and 25 degrees beyond, which shows both
-    its outline and its depth. A flat shape is seen face on.
+    Without an azimuth the shape is turned about `up` to its broadest silhouette and 25 degrees
+    beyond, which shows both its outline and its depth. A flat shape is seen face on.
     """
     if up not in ("x", "y", "z", "auto"):
         raise InputError(f"up must be 'x', 'y', 'z' or 'auto', got {up!r}")
@@ -71,14 +78,14 @@ def look_at(points: Array, *, azimuth: float | None = None, elevation: float = 1
     if flat[2] and not flat[:2].all():
         return Camera(np.eye(3), centre, radius)
     axis = "xyz".index(standing_axis(points) if up == "auto" else up)
-    # Rows (right, up, towards the eye) of the view at azimuth 0, a right-handed frame for every choice of `up`.
+    # Rows (right, up, towards the eye) of the view at azimuth 0, right-handed for every `up`.
     frame = np.roll(np.eye(3), axis - 1, axis=1)
     if azimuth is None:
         horizontal = (points - points.mean(0)) @ frame[[0, 2]].T
         spread, axes = np.linalg.eigh(horizontal.T @ horizontal)
         broad = axes[:, 1] * (np.sign(axes[0, 1]) or 1.0)
         round_plan = spread[0] > 0.7 * spread[1]
-        azimuth = (0.0 if round_plan else -float(np.degrees(np.arctan2(broad[1], broad[0])))) + 25.0
+        azimuth = 25.0 - (0.0 if round_plan else float(np.degrees(np.arctan2(broad[1], broad[0]))))
     a, e = np.radians(azimuth), np.radians(elevation)
     turn = np.array([[np.cos(a), 0, -np.sin(a)], [0, 1, 0], [np.sin(a), 0, np.cos(a)]])
     tilt = np.array([[1, 0, 0], [0, np.cos(e), -np.sin(e)], [0, np.sin(e), np.cos(e)]])
@@ -86,28 +93,36 @@ def look_at(points: Array, *, azimuth: float | None = None, elevation: float = 1
 
 
 def standing_axis(points: Array) -> str:
-    """'z' when the shape clearly stands on its lowest z (feet or a flat base, and no match above), else 'y'."""
+    """'z' when the shape clearly stands on its lowest z (feet or a flat base, and no match above),
+    else 'y'.
+    """
     reach = 0.02 * np.ptp(points, axis=0).max()
     base = ((points - points.min(0)) < reach).mean(0)
     top = ((points.max(0) - points) < reach).mean(0)
     return "z" if base[2] > 1.3 * base[1] and base[2] > 4 * top[2] else "y"
 
 
-def basis_points(basis: Basis, points: ArrayLike | None, what: str) -> tuple[ArrayLike, Array]:
+def basis_points(basis: Basis, points: ArrayLike | None) -> tuple[ArrayLike, Array]:
     """The points of a basis, or those given for it, and their display coordinates (n, 3)."""
     points = basis.points if points is None else points
     if points is None:
-        raise InputError(f"{what} needs points: the basis carries none and none were given")
+        raise InputError("a report needs points: the basis carries none and none were given")
     xyz = display_coordinates(points)
     if len(xyz) != basis.n:
         raise InputError(f"expected {basis.n} points for the basis, got {len(xyz)}")
     return points, xyz
 
 
-def display_rows(
-    xyz: Array, faces: NDArray[np.int64] | None, limit: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """At most `limit` rows to draw, and the faces between them: a vertex left out is merged with the nearest of them.
+def thin(count: int, limit: int) -> Index:
+    """Sorted indices of at most `limit` of `count` points, drawn without replacement."""
+    if count <= limit:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, limit, replace=False))
+
+
+def display_rows(xyz: Array, faces: Index | None, limit: int) -> tuple[Index, Index | None]:
+    """At most `limit` rows to draw, and the faces between them: a vertex left out is merged with
+    the nearest of them.
 
     The rows are some of the shape's own, so any function on it can still be shown exactly.
     """
@@ -119,69 +134,65 @@ def display_rows(
     return rows, np.unique(merged[(a != b) & (b != c) & (a != c)], axis=0)
 
 
-def vertex_normals(points: Array, faces: NDArray[np.int64]) -> Array:
+def vertex_normals(points: Array, faces: Index) -> Array:
     """Area-weighted unit normals (n, 3)."""
     a, b, c = (points[faces[:, i]] for i in range(3))
-    normal = np.cross(b - a, c - a)
-    total = np.zeros_like(points)
-    np.add.at(total, faces, normal[:, None])
-    return total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-30)
+    normals = np.zeros_like(points)
+    for corner in faces.T:
+        np.add.at(normals, corner, np.cross(b - a, c - a))
+    return normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
 
 
-def cloud_normals(points: Array) -> tuple[Array, Array]:
-    """Outward unit normals (n, 3) of a cloud and its local spacing (n,), the distance to the sixth neighbour halved.
+def surface_triangles(points: Array) -> Index | None:
+    """Triangles (t, 3), all turned alike, between each point of a sampled surface and its
+    neighbours, two next to each other at a time.
 
-    Where most neighbourhoods are flat the cloud is a surface and every point has a normal. Otherwise it is a volume or
-    a curve: all normals are zero and its points are drawn as balls. So are those of a cloud in the plane, where a
-    closed sheet would hide how it was sampled.
+    None where neighbourhoods are not flat (volumes, curves) and for a cloud in the plane, where a
+    closed sheet would hide how it was sampled: those are drawn as balls.
     """
-    k = min(12, len(points) - 1)
-    if k < 3:
-        return np.zeros_like(points), np.full(len(points), 0.05 * float(np.ptp(points, axis=0).max() or 1.0))
-    distance, index = cKDTree(points).query(points, k + 1)
+    if len(points) <= AROUND or not np.ptp(points, axis=0).all():
+        return None
+    index = cKDTree(points).query(points, min(AROUND + 5, len(points)))[1]
     offsets = points[index] - points[index].mean(1, keepdims=True)
     spread, axes = np.linalg.eigh(np.einsum("nki,nkj->nij", offsets, offsets))
     flat = (spread[:, 0] < 0.35 * spread[:, 1]) & (spread[:, 1] > 1e-3 * spread[:, 2])
-    surface = bool(flat.mean() > 0.6 and np.ptp(points, axis=0).min() > 0)
-    sixth = distance[:, min(6, k)]
-    normals = _outward(points, axes[:, :, 0], index) if surface else np.zeros_like(points)
-    return normals, 0.5 * np.maximum(sixth, 0.5 * np.median(sixth))
+    if flat.mean() <= 0.6:
+        return None
+    normals, near = _signed_alike(axes[:, :, 0], index), index[:, 1 : AROUND + 1]
+    offsets = points[near] - points[:, None]
+    along = axes[:, :, 2]
+    x, y = (np.einsum("nkd,nd->nk", offsets, a) for a in (along, np.cross(normals, along)))
+    angle = np.arctan2(y, x)
+    order = np.argsort(angle, axis=1)
+    turn, near = (np.take_along_axis(each, order, 1) for each in (angle, near))
+    gap = np.diff(turn, axis=1, append=turn[:, :1] + 2 * np.pi)
+    own = np.broadcast_to(np.arange(len(points))[:, None], near.shape)
+    triangles = np.stack([own, near, np.roll(near, -1, axis=1)], -1)[gap < WIDEST]
+    # Once each: from all three of its corners a triangle has the same turn.
+    first = np.argmin(triangles, axis=1)[:, None]
+    return np.unique(np.take_along_axis(triangles, (first + [0, 1, 2]) % 3, 1), axis=0)
 
 
-def _outward(points: Array, normals: Array, index: NDArray[np.int64]) -> Array:
-    """Unit normals (n, 3) signed alike along a tree of the flattest edges (Hoppe et al. 1992), outwards at the top."""
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
+def ball_radius(points: Array) -> float:
+    """Radius of the balls that draw a cloud: they must not touch, or a volume looks like one
+    solid.
+    """
+    reach = cKDTree(points).query(points, min(7, len(points)))[0].reshape(len(points), -1)[:, -1]
+    return float(0.3 * np.median(reach)) or 0.03 * float(np.ptp(points, axis=0).max()) or 0.03
 
+
+def _signed_alike(normals: Array, index: Index) -> Array:
+    """Normals (n, 3) with the same side of the surface at all points of a component: signs pass
+    along a tree of the flattest edges [Hoppe et al. 1992].
+    """
     n, k = index.shape
     i, j = np.repeat(np.arange(n), k), index.ravel()
     weight = 1.001 - np.abs((normals[i] * normals[j]).sum(1))
-    tree = minimum_spanning_tree(coo_matrix((weight, (i, j)), shape=(n, n)).tocsr())
-    normals = normals.copy()
-    _, part = connected_components(tree, directed=False)
-    order = np.argsort(-points[:, 2], kind="stable")
-    for top in order[np.unique(part[order], return_index=True)[1]]:  # the highest point of each component
-        normals[top] *= 1.0 if normals[top, 2] >= 0 else -1.0
-        reached, before = breadth_first_order(tree, top, directed=False)
-        signs = np.ones(n)
-        turned = (normals[reached[1:]] * normals[before[reached[1:]]]).sum(1) < 0
-        for node, flip in zip(reached[1:], turned, strict=True):
-            signs[node] = -signs[before[node]] if flip else signs[before[node]]
-        normals[reached] *= signs[reached, None]
-    return normals
-
-
-def splat_sizes(normals: Array, spacing: Array) -> Array:
-    """Radius (n,) of the disc that draws each point, in the units of `spacing`.
-
-    The discs of neighbours must overlap to close the surface; balls must not, or a volume looks like one solid.
-    """
-    middle = np.median(spacing)
-    return np.where(normals.any(1), 2.0 * np.minimum(spacing, 2 * middle), 0.6 * middle)
-
-
-def thin(count: int, limit: int) -> NDArray[np.int64]:
-    """Sorted indices of at most `limit` of `count` points, drawn without replacement."""
-    if count <= limit:
-        return np.arange(count)
-    return np.sort(np.random.default_rng(0).choice(count, limit, replace=False))
+    tree = minimum_spanning_tree(csr_matrix((weight, (i, j)), shape=(n, n)))
+    signs = np.ones(n)
+    for root in np.unique(connected_components(tree, directed=False)[1], return_index=True)[1]:
+        reached, before = breadth_first_order(tree, root, directed=False)
+        for node in reached[1:]:
+            agree = normals[node] @ normals[before[node]] >= 0
+            signs[node] = signs[before[node]] * (1 if agree else -1)
+    return normals * signs[:, None]

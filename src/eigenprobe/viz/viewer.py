@@ -1,7 +1,10 @@
-"""The report, live: served to a browser on this machine, steered from Python and telling what is chosen there.
+"""The report, live: served to a browser on this machine, steered from Python and telling what is
+chosen there.
 
-    GET /        the page of `report`                     GET /choice   changes made here, as server-sent events
-    POST /choice what the page shows now: `Viewer.choice`        POST /basis   k, neighbours and smoother to compute by
+    GET /            the page of `report`
+    GET /choice      changes made here, as server-sent events
+    POST /choice     what the page shows now: `Viewer.choice`
+    POST /basis      k, neighbours and smoother to compute by
 
 It listens on the loopback address unless another is given, and answers its own page only.
 """
@@ -16,9 +19,8 @@ import queue
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 from numpy.typing import ArrayLike
@@ -30,8 +32,27 @@ from .report import Purpose, Source, open_basis, report_page
 
 log = logging.getLogger(__name__)
 # What the page can be asked to show, and what it tells.
-CHOICE = {"mode": "vector", "index": 2, "k": 20, "response": "first k", "low": 1, "detail": 0.0, "field": "heat kernel"}
-CHOICE |= {"reach": 0.4, "point": 0, "map": "auto", "range": 1.0, "wire": False, "playing": False}
+CHOICE = {
+    "mode": "vector",
+    "index": 2,
+    "k": 20,
+    "response": "first k",
+    "low": 1,
+    "detail": 0.0,
+    "field": "heat kernel",
+    "reach": 0.4,
+    "point": 0,
+    "map": "auto",
+    "range": 1.0,
+    "wire": False,
+    "playing": False,
+}
+KINDS = {
+    bool: "true or false",
+    int: "a whole number of at least 0",
+    float: "a finite number",
+    str: "a word",
+}
 Feed = queue.Queue[dict[str, Any] | None]  # changes for one page; None ends it
 LONGEST = 10_000  # bytes of a choice
 BEAT = 5.0  # seconds after which a feed is written to
@@ -44,17 +65,19 @@ class _Handler(BaseHTTPRequestHandler):
     def parse_request(self) -> bool:
         """Whether the request is answered at all.
 
-        Another web page may send requests to this machine through the browser: directly (its `Origin` then is not
-        the address asked) or by a name of its own that resolves to this machine (the `Host` then is neither an address
-        nor the name given).
+        Another web page may send requests to this machine through the browser: directly (its
+        `Origin` then is not the address asked) or by a name of its own that resolves to this
+        machine (the `Host` then is neither an address nor the name given).
         """
         if not super().parse_request():
             return False
         asked, origin = self.headers.get("Host", ""), self.headers.get("Origin")
         with suppress(ValueError):  # of a header that is no address
             name = urlsplit(f"//{asked}").hostname or ""
-            known = name in ("localhost", self.server.viewer.host.lower()) or ipaddress.ip_address(name)
-            if known and (origin is None or urlsplit(origin).netloc == asked):
+            known = name in ("localhost", self.server.viewer.host.lower())
+            if (known or ipaddress.ip_address(name)) and (
+                origin is None or urlsplit(origin).netloc == asked
+            ):
                 return True
         self.close_connection = True  # its body is not read, and is not the next request
         self._answer(403, b"the viewer answers its own page only\n")
@@ -70,24 +93,27 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
-        known = self.path in ("/choice", "/basis") and length.isascii() and length.isdigit() and int(length) <= LONGEST
+        take = {"/choice": self.server.viewer.take, "/basis": self.server.viewer.compute}
+        known = self.path in take and length.isdecimal() and int(length) <= LONGEST
         self.close_connection |= not known  # a body that is not read is not the next request
-        try:
+        message = None
+        with suppress(RecursionError, ValueError):
             message = json.loads(self.rfile.read(int(length)) if known else b"")
-        except (RecursionError, ValueError):
-            message = None
-        if not isinstance(message, dict):
-            failure = "expected a choice, an object of names and values"
-        elif self.path == "/basis":
-            failure = self.server.viewer.compute(message)
+        if isinstance(message, dict):
+            failure = take[self.path](message)
         else:
-            failure = self.server.viewer.told({name: message[name] for name in CHOICE if name in message})
+            failure = "expected a choice, an object of names and values"
         self._answer(400 if failure else 204, failure.encode())
 
     def _answer(self, code: int, body: bytes, kind: str = "text/plain") -> None:
         self.send_response(code)
-        headers = {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store"}
-        headers |= {"X-Frame-Options": "DENY", "Content-Security-Policy": "frame-ancestors 'none'"}
+        headers = {
+            "Content-Type": kind,
+            "Content-Length": str(len(body)),
+            "Cache-Control": "no-store",
+            "X-Frame-Options": "DENY",
+            "Content-Security-Policy": "frame-ancestors 'none'",
+        }
         headers |= {"Connection": "close"} if self.close_connection else {}
         for name, value in headers.items():
             self.send_header(name, value)
@@ -95,25 +121,24 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _feed(self) -> None:
-        """Changes as events, and a remark after some seconds without: writing it tells whether the page is there."""
+        """Changes as events, and a remark after some seconds without: writing it tells whether the
+        page is there.
+        """
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
         changes: Feed = queue.Queue()
         self.server.viewer.feeds.add(changes)
-        try:
-            while True:
+        with suppress(OSError):  # the page was closed
+            change: dict[str, Any] | None = {}
+            while change is not None:
+                self.wfile.write(f"data: {json.dumps(change)}\n\n".encode() if change else b":\n\n")
                 try:
-                    if (change := changes.get(timeout=BEAT)) is None:
-                        break
-                    self.wfile.write(f"data: {json.dumps(change)}\n\n".encode())
+                    change = changes.get(timeout=BEAT)
                 except queue.Empty:
-                    self.wfile.write(b":\n\n")
-        except OSError:
-            pass  # the page was closed
-        finally:
-            self.server.viewer.feeds.discard(changes)
-            self.close_connection = True
+                    change = {}
+        self.server.viewer.feeds.discard(changes)
+        self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing: the caller says where the viewer is."""
@@ -129,16 +154,22 @@ class _Server(ThreadingHTTPServer):
 
 
 class Viewer:
-    """A running viewer; `url` says where, `stop` ends it, `choice` is what is shown, `set` changes it."""
+    """A running viewer; `url` says where, `stop` ends it, `choice` is what is shown, `set` changes
+    it.
+    """
 
     def __init__(
-        self, page: str, host: str = "127.0.0.1", port: int = 8080, again: Callable[..., str] | None = None
+        self,
+        page: str,
+        host: str = "127.0.0.1",
+        port: int = 8080,
+        again: Callable[..., str] | None = None,
     ) -> None:
         if not 0 <= port <= 65535:
             raise InputError(f"port must lie in 0..65535, got {port}")
         if not host:
             raise InputError(
-                "expected a host to listen on, such as 127.0.0.1, got an empty one (0.0.0.0 is all of them)"
+                "expected a host to listen on, such as 127.0.0.1 (0.0.0.0 is all), got an empty one"
             )
         self.page, self.host, self.choice = page.encode(), host, dict(CHOICE)
         self._again, self._computing = again, threading.Lock()
@@ -155,31 +186,31 @@ class Viewer:
         """Change what every open page shows, by the names in `choice`."""
         if unknown := set(changes) - set(CHOICE):
             raise InputError(f"a choice has {', '.join(CHOICE)}, got {', '.join(sorted(unknown))}")
-        if failure := self.told(changes):
+        if failure := self.take(changes):
             raise InputError(failure)
         for feed in list(self.feeds):
             feed.put(changes)
 
-    def told(self, changes: Facts) -> str:
-        """Take down what is shown; why not, where a value is not of the kind of the usual one."""
-        for name, value in changes.items():
-            if not _suits(value, CHOICE[name]):
-                kind = {bool: "true or false", int: "a whole number of at least 0", float: "a finite number"}
-                return f"{name} must be {kind.get(type(CHOICE[name]), 'a word')}, got {value!r:.40}"
-        self.choice.update(changes)
+    def take(self, changes: Facts) -> str:
+        """Note what is shown; why not, where a value is not of the kind of the usual one."""
+        known = {name: value for name, value in changes.items() if name in CHOICE}
+        for name, value in known.items():
+            kind = type(CHOICE[name])
+            if not _is(kind, value):
+                return f"{name} must be {KINDS[kind]}, got {value!r:.40}"
+        self.choice.update(known)
         return ""
 
     def compute(self, settings: Facts) -> str:
-        """Show the basis of other settings (k, neighbours, smoother) of `decompose`; why not, where it cannot be."""
+        """Show the basis of other settings (k, neighbours, smoother) of `decompose`; why not, where
+        it cannot be.
+        """
         if self._again is None:
             return "only a shape or a basis with points can be computed again"
         try:
-            if wrong := {name: value for name, value in settings.items() if not isinstance(value, str)}:
-                name, value = next(iter(wrong.items()))
-                raise InputError(f"{name} must be given as text, got {value!r:.40}")
             with self._computing:
-                self.page = self._again(**settings).encode()
-        except (InputError, TypeError, ValueError) as error:
+                self.page = self._again(**{k: str(value) for k, value in settings.items()}).encode()
+        except (TypeError, ValueError) as error:
             return str(error)
         return ""
 
@@ -205,13 +236,13 @@ def _interrupted() -> None:
     threading.Event().wait()
 
 
-def _suits(value: object, usual: object) -> bool:
-    """Whether a value is of the kind of the usual one: JSON has one kind of number, and Python's bool is an int."""
-    if isinstance(usual, (bool, str)) or isinstance(value, bool):
-        return type(value) is type(usual)
-    if isinstance(usual, int):
+def _is(kind: type, value: Any) -> bool:
+    """Whether a value of JSON is of a kind; Python's bool is no number here."""
+    if kind in (bool, str) or isinstance(value, bool):
+        return type(value) is kind
+    if kind is int:
         return isinstance(value, int) and value >= 0
-    return isinstance(value, (int, float)) and math.isfinite(value)
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _listening(host: str, port: int) -> _Server:
@@ -234,30 +265,63 @@ def serve(
     port: int = 8080,
     block: bool = True,
 ) -> Viewer:
-    """Show a basis, a saved basis or a shape file in the browser, beside a second one if `compare` is given.
+    """Show a basis, a saved basis or a shape file in the browser, live.
 
-    `compare` may also be "direct", "network", "pretrained" or "oracle" (on a mesh): the same points by that method.
-    With `block` the call returns when interrupted; without it the running `Viewer` is returned at once. A taken port
-    moves on to the next free one, so read the address from `Viewer.url` or the log.
+    Parameters
+    ----------
+    source
+        A `Basis`, a saved one, or a shape file that is decomposed first.
+    compare
+        Shown beside it: the same, or "direct", "network", "pretrained" or "oracle" (on a mesh) for
+        the same points by that method.
+    faces
+        ``(f, 3)``, by default those of the basis.
+    k
+        How many vectors, for a shape file.
+    host, port
+        Where it listens. A taken port moves on to the next free one, so read the address from
+        `Viewer.url` or the log.
+    block
+        Whether the call returns when interrupted, or at once with the running viewer.
+
+    Returns
+    -------
+    Viewer
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from eigenprobe import decompose
+    >>> basis = decompose(np.random.default_rng(0).normal(size=(300, 3)), k=4)
+    >>> viewer = serve(basis, block=False)
+    >>> viewer.set(index=3)
+    >>> viewer.stop()
     """
     basis, name = open_basis(source, k)
     shown = basis.faces if faces is None else faces
-    facts = basis.info
-    given = {"k": basis.k, "neighbours": facts.get("neighbours", "auto"), "smoother": facts.get("smoother", "adaptive")}
 
-    def text(of: Basis, again: Facts) -> str:
-        purpose = Purpose(live=True, again=again)
-        return report_page(of, purpose=purpose, faces=shown, compare=compare, title=name, facts=of.info)
+    def text(of: Basis, settings: Facts) -> str:
+        purpose = Purpose(live=True, settings=settings)
+        return report_page(
+            of, purpose=purpose, faces=shown, compare=compare, title=name, facts=of.info
+        )
 
     def computed(k: str, neighbours: str, smoother: str) -> str:
         from ..decomposition import decompose
 
-        asked: Any = int(neighbours) if neighbours.isdecimal() else None if neighbours == "auto" else neighbours
+        number: Any = int(neighbours) if neighbours.isdecimal() else neighbours
+        options: Any = {"neighbours": None if number == "auto" else number, "smoother": smoother}
         points: Any = basis.points
-        made = decompose(points, k=int(k), neighbours=asked, smoother=cast(Any, smoother))
-        return text(replace(made, faces=shown), {"k": int(k), "neighbours": neighbours, "smoother": smoother})
+        made = decompose(points, k=int(k), **options)
+        return text(made, {"k": int(k), "neighbours": neighbours, "smoother": smoother})
 
-    viewer = Viewer(text(basis, given), host, port, None if basis.points is None else computed)
+    given = {
+        "k": basis.k,
+        "neighbours": basis.info.get("neighbours", "auto"),
+        "smoother": basis.info.get("smoother", "adaptive"),
+    }
+    again = None if basis.points is None else computed
+    viewer = Viewer(text(basis, given), host, port, again)
     log.info("viewer at %s (interrupt to stop)", viewer.url)
     if block:
         viewer.wait()

@@ -1,36 +1,43 @@
-"""Commands of the laboratory, which `eigenprobe` finds by entry points (``eigenprobe.commands``)."""
+"""Commands of the laboratory, which `eigenprobe` finds by entry points."""
 
-from dataclasses import replace
+from cyclopts import App
 
-from eigenprobe.cli.arguments import Command
+from eigenprobe.cli.arguments import command, group
 
 
-def evaluation() -> Command:
+def evaluation() -> App:
     """``evaluate surfaces | volumes | scans``."""
     from . import evaluate
 
     about = "Measure methods against the cotangent oracle, with peers beside."
-    return Command.group("evaluate", about, evaluate.surfaces, evaluate.volumes, evaluate.scans)
+    return group("evaluate", about, evaluate.surfaces, evaluate.volumes, evaluate.scans)
 
 
-def reproduction() -> Command:
+def reproduction() -> App:
     """``reproduce toy1d | overfit | generalisation | images | all``."""
     from . import experiments as of
 
-    about, whole = "Run an experiment of the paper and print its table.", Command.of(of.everything)
-    whole = replace(whole, name="all")
-    return Command.group("reproduce", about, of.toy1d, of.overfit, of.generalisation, of.images, whole)
+    about = "Run an experiment of the paper and print its table."
+    whole = command(of.everything, "all")
+    return group("reproduce", about, of.toy1d, of.overfit, of.generalisation, of.images, whole)
 
 
-def caching() -> Command:
+def training() -> App:
+    """``train``."""
+    from .train import train
+
+    return command(train)
+
+
+def caching() -> App:
     """``cache``."""
     from .data import cache
 
-    return Command.of(cache)
+    return command(cache)
 
 
-def extraction() -> Command:
+def extraction() -> App:
     """``features``."""
     from .data import features
 
-    return Command.of(features)
+    return command(features)

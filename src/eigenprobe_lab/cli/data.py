@@ -29,14 +29,16 @@ def cache(
         backend: a joblib backend by name (loky, threading, dask, ray)
         scheduler: address of a Dask scheduler, or processes: files go to its workers
     """
-    from eigenprobe.geometry.oracle import prepare_oracles
+    from eigenprobe_lab.evaluation.oracles import prepare_oracles
 
     summary = prepare_oracles(shapes, k=k, jobs=jobs, backend=backend, out=session.out)
     session.skipped(summary.failed)
     session.say(str(summary))
     if summary.failed:
         path, reason = next(iter(summary.failed.items()))
-        raise InputError(f"{len(summary.failed)} shapes could not be prepared; the first: {path}: {reason}")
+        raise InputError(
+            f"{len(summary.failed)} shapes could not be prepared; the first: {path}: {reason}"
+        )
 
 
 def features(
@@ -48,7 +50,8 @@ def features(
     limit: int | None = None,
     session: Session,
 ) -> None:
-    """Turn images into a table of features with a vision model; an interrupted run goes on where it stopped.
+    """Turn images into a table of features with a vision model; an interrupted run goes on where it
+    stopped.
 
     Examples:
       eigenprobe features photos/ --model dinov2-small
@@ -66,6 +69,8 @@ def features(
 
     folder = session.folder(f"{images.stem}-features")
     path, device = folder / "features.npz", session.device()
-    path = run(images, out=path, model=model, split=split, batch_size=batch, device=device, limit=limit)
+    path = run(
+        images, out=path, model=model, split=split, batch_size=batch, device=device, limit=limit
+    )
     session.wrote(path, f"for 'eigenprobe embed {path}'")
     session.finish(f"features of {images.name} by {model}")

@@ -12,7 +12,7 @@ Measured = Literal["direct", "network", "pretrained", "robust", "oracle"]
 def surfaces(
     shapes: list[Path],
     *,
-    methods: list[Measured] = ["direct", "robust"],  # noqa: B006 (a default for the parser; never changed)
+    methods: list[Measured] = ["direct", "robust"],  # noqa: B006
     n: int = 4000,
     k: int = 50,
     points: list[int] = [],  # noqa: B006
@@ -23,7 +23,8 @@ def surfaces(
 ) -> None:
     """Alignment with the cotangent oracle on meshes, with the paper's columns and figures.
 
-    With --points, which neighbours are real is measured instead: plain, learned, cut by an oracle, robust_laplacian.
+    With --points, which neighbours are real is measured instead: plain, learned, cut by an oracle,
+    robust_laplacian.
 
     Examples:
       eigenprobe evaluate surfaces meshes/
@@ -32,7 +33,8 @@ def surfaces(
 
     Args:
         shapes: mesh files, or folders of them
-        methods: what to measure; robust is the robust_laplacian package, oracle the mesh Laplacian itself
+        methods: what to measure; robust is the robust_laplacian package, oracle the mesh Laplacian
+            itself
         n: points of each shape (farthest points of its vertices)
         k: basis size
         points: sizes of the clouds on which ways to choose neighbours are compared
@@ -40,18 +42,24 @@ def surfaces(
         figures: draw the figures
         jobs: shapes in parallel, -1 for one per core
     """
-    usual = {"methods": ["direct", "robust"], "n": 4000, "k": 50, "figures": True} if points else {"noise": [0.0]}
+    usual = (
+        {"methods": ["direct", "robust"], "n": 4000, "k": 50, "figures": True}
+        if points
+        else {"noise": [0.0]}
+    )
     given = {"methods": methods, "n": n, "k": k, "figures": figures, "noise": noise}
     for name, value in usual.items():
         if given[name] != value:
             option = {"n": "--samples", "k": "-k", "figures": "--no-figures"}.get(name, f"--{name}")
-            raise InputError(f"{option} does nothing {'with' if points else 'without'} --points: leave it out")
+            raise InputError(
+                f"{option} does nothing {'with' if points else 'without'} --points: leave it out"
+            )
     if points:
         from ..evaluation.neighbours import NeighbourMeasure, compare_neighbours
 
         measure = NeighbourMeasure(tuple(points), tuple(noise), seed=session.seed)
         folder = session.folder("neighbours")
-        session.tell(compare_neighbours(shapes, measure, jobs).write(folder, "neighbours"))
+        compare_neighbours(shapes, measure, jobs).write(folder, "neighbours").tell(session)
         session.finish(f"measured neighbours at {', '.join(map(str, points))} points")
         return
     _evaluate(shapes, session, jobs, figures, methods=methods, n=n, k=k)
@@ -92,11 +100,13 @@ def scans(
     jobs: int = 1,
     session: Session,
 ) -> None:
-    """Meshes as a virtual scanner measures them: every kind of damage, plain, ours and robust_laplacian.
+    """Meshes as a virtual scanner measures them: every kind of damage, plain, ours and
+    robust_laplacian.
 
-    Kinds: even, random, rings:R (six spinning scans merged, rings R times as far apart as points on them), side:R (one
-    such scan), depth:S (one depth image, a share S of the pixels at edges fly), noise:S, misregistered:S (in radii),
-    strays:S (a share), blobs, floor, cleared (of it), step:R (of density), voxels:N (along the longest side).
+    Kinds: even, random, rings:R (six spinning scans merged, rings R times as far apart as points on
+    them), side:R (one such scan), depth:S (one depth image, a share S of the pixels at edges fly),
+    noise:S, misregistered:S (in radii), strays:S (a share), blobs, floor, cleared (of it), step:R
+    (of density), voxels:N (along the longest side).
 
     Examples:
       eigenprobe evaluate scans meshes/ --kinds even rings:8 noise:0.01
@@ -105,7 +115,8 @@ def scans(
     Args:
         shapes: mesh files, or folders of them
         k: levels of the cosines
-        points: points of each cloud (noise and misregistered: four times as many; voxels: as many as are crossed)
+        points: points of each cloud (noise and misregistered: four times as many; voxels: as many
+            as are crossed)
         kinds: kinds of damage, all of the table by default
         jobs: clouds in parallel, -1 for one per core
     """
@@ -114,12 +125,16 @@ def scans(
     measure = ScanMeasure(kinds or ROWS, k, points, session.seed)
     folder = session.folder("scans")
     report = compare_scans(shapes, measure, jobs).write(folder, "scans")
-    session.tell(report)
+    report.tell(session)
     session.finish(f"measured {len(report.rows)} decompositions")
 
 
-def _evaluate(shapes: list[Path], session: Session, jobs: int, figures: bool, **settings: Any) -> None:
-    """Tables and figures, and a page with the figure and the numbers of the first method for every shape."""
+def _evaluate(
+    shapes: list[Path], session: Session, jobs: int, figures: bool, **settings: Any
+) -> None:
+    """Tables and figures, and a page with the figure and the numbers of the first method for every
+    shape.
+    """
     from eigenprobe.viz.index import Index
 
     from ..evaluation.surfaces import Measure, run
@@ -128,14 +143,28 @@ def _evaluate(shapes: list[Path], session: Session, jobs: int, figures: bool, **
     name, device = "volumes" if settings.get("volume") else "surfaces", session.device()
     folder = session.folder(name)
     options = {} if device == "cpu" else {"device": device}
-    measure = Measure(seed=session.seed, figures=folder / "figures" if figures else None, options=options, **settings)
+    measure = Measure(
+        seed=session.seed,
+        figures=folder / "figures" if figures else None,
+        options=options,
+        **settings,
+    )
     result = run(shapes, measure, jobs, PAPER).write(folder, name)
-    session.tell(result)
-    index, table = Index(folder, f"Measured in {name}"), next(p for p in result.written if p.suffix == ".csv")
+    result.tell(session)
+    index, table = (
+        Index(folder, f"Measured in {name}"),
+        next(p for p in result.written if p.suffix == ".csv"),
+    )
     for row in result.of(result.methods[0]):
         drawn = sorted((folder / "figures").glob(f"{row['shape']}*.png"))
-        numbers = {key: value for key, value in row.items() if key.startswith(("cosine", "discrepancy")) or key == "n"}
-        index.done(Path(row["shape"]), drawn[0] if drawn else table, method=row["method"], **numbers)
+        numbers = {
+            key: value
+            for key, value in row.items()
+            if key.startswith(("cosine", "discrepancy")) or key == "n"
+        }
+        index.done(
+            Path(row["shape"]), drawn[0] if drawn else table, method=row["method"], **numbers
+        )
     index.failed(result.failed)
     session.indexed(index)
     session.finish(f"measured {len(result.shapes)} shapes, {', '.join(result.methods)},")

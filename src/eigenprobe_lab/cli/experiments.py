@@ -1,4 +1,4 @@
-"""Commands that run the paper's experiments: ``reproduce toy1d|overfit|generalisation|images|all``."""
+"""Commands of the paper's experiments: ``reproduce toy1d|overfit|generalisation|images|all``."""
 
 from __future__ import annotations
 
@@ -14,21 +14,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from eigenprobe.cli.session import Session
+from eigenprobe.errors import InputError
 from eigenprobe.host.files import write_npz
-from eigenprobe.host.tables import Record, Report, grouped, markdown, write_csv
+from eigenprobe.host.tables import Record, write_csv
 
 if TYPE_CHECKING:
     from eigenprobe.training import RunSettings
 
+    from ..evaluation.reports import Report
     from ..evaluation.samples import Measured
 
-Embedder = Literal["direct", "network", "laplacian", "laplacian_sphere", "pca", "umap", "tsne", "isomap"]
+Embedder = Literal[
+    "direct", "network", "laplacian", "laplacian_sphere", "pca", "umap", "tsne", "isomap"
+]
 Way = Literal["paper", "ours", "both"]
 Resume = Literal["auto", "never"]
 
 
-def _begin(default: str, resume: Resume, session: Session, logs: bool = False) -> tuple[Path, RunSettings]:
-    """The output folder and how to train in it; checkpoints of an earlier run there are named with their step."""
+def _begin(
+    default: str, resume: Resume, session: Session, logs: bool = False
+) -> tuple[Path, RunSettings]:
+    """The output folder and how to train in it; checkpoints of an earlier run there are named with
+    their step.
+    """
     from eigenprobe.training import RunSettings
 
     folder = session.folder(default)
@@ -37,8 +45,12 @@ def _begin(default: str, resume: Resume, session: Session, logs: bool = False) -
 
 
 def _finish(report: Report, lines: list[dict[str, str]], session: Session, headline: str) -> None:
-    """The experiment's own tables, then its lines of the paper's, which are written to ``paper.csv`` too."""
-    session.tell(report)
+    """The experiment's own tables, then its lines of the paper's, which are written to
+    ``paper.csv`` too.
+    """
+    from ..evaluation.reports import markdown
+
+    report.tell(session)
     command = shlex.join(["eigenprobe", *sys.argv[1:]])
     lines = [each | {"command": f"`{command}`"} for each in lines]
     session.say(markdown(lines))
@@ -51,14 +63,15 @@ def _finish(report: Report, lines: list[dict[str, str]], session: Session, headl
 
 def toy1d(
     *,
-    way: Way = "paper",
+    way: Way = "both",
     steps: int = 1500,
     probes: int = 500_000,
     quick: bool = False,
     resume: Resume = "auto",
     session: Session,
 ) -> None:
-    """The interval: five learned vectors against the cosines, by the paper's loss and by the expected one.
+    """The interval: five learned vectors against the cosines, by the paper's loss and by the
+    expected one.
 
     Examples:
       eigenprobe reproduce toy1d --out toy
@@ -78,7 +91,9 @@ def toy1d(
     if quick:
         steps, probes = min(steps, 400), min(probes, 5_000)
     losses = {"paper": ("paper",), "ours": ("expected",), "both": ("paper", "expected")}[way]
-    toy = interval.toy1d(interval.ToyRecipe(session.seed, steps, probes), losses, run).write(folder, "toy1d")
+    toy = interval.toy1d(interval.ToyRecipe(session.seed, steps, probes), losses, run).write(
+        folder, "toy1d"
+    )
     _finish(toy, toy_lines(toy.rows), session, "learned the interval")
 
 
@@ -91,11 +106,13 @@ def overfit(
     steps: int | None = None,
     resamplings: int = 16,
     size: int | None = None,
+    released: bool = False,
     quick: bool = False,
     resume: Resume = "auto",
     session: Session,
 ) -> None:
-    """One network per shape: the paper's single-shape table, by its own way and by ours, with controls.
+    """One network per shape: the paper's single-shape table, by its own way and by ours, with
+    controls.
 
     The paper's way is the recipe paper_overfit; its full schedule asks for a GPU.
 
@@ -110,47 +127,98 @@ def overfit(
         way: the paper's network, probes, loss and schedule, ours, or both
         k: basis size
         n: points at which bases are compared
-        steps: training steps; 12000 the paper's way (with fewer than 5000 the rate falls over all of them), chosen by
-          the network's preset ours
+        steps: training steps; 12000 the paper's way (with fewer than 5000 the rate falls over all
+            of them), chosen by the network's preset ours
         resamplings: farthest-point subsets to train on, our way
         size: points in each; 4000 on a GPU and fewer on a processor unless given
+        released: the paper's way as its authors' released configuration has it, not as its text
         quick: small sizes: does it run?
         resume: auto goes on from the checkpoints in the output folder, never trains again
     """
     from eigenprobe.geometry import find_shapes
 
     from ..evaluation import fitted, samples, surfaces
+    from ..evaluation.reports import grouped
     from ..paper import overfit as theirs
     from ..paper import published, reproduction
+    from ..paper import released as as_released
 
-    settings = replace(fitted.SETTINGS, steps=steps, resamplings=resamplings, size=size, seed=session.seed)
+    settings = replace(
+        fitted.SETTINGS, steps=steps, resamplings=resamplings, size=size, seed=session.seed
+    )
     paper = replace(theirs.SETTINGS, size=size or theirs.SETTINGS.size, seed=session.seed)
     if quick:
         k, n, size, steps = min(k, 20), min(n, 500), min(size or 400, 400), steps or 100
         settings = replace(settings, resamplings=2, held_out=1, size=size, steps=steps)
-        paper = replace(paper, preset="tiny", probes=replace(paper.probes, paper=reproduction.QUICK_PROBES), size=size)
+        paper = replace(
+            paper,
+            preset="tiny",
+            probes=replace(paper.probes, paper=reproduction.QUICK_PROBES),
+            size=size,
+        )
     paper = theirs.shortened(paper, steps)
-    files, (folder, run), history = find_shapes(shapes), _begin("overfit", resume, session), dict[str, Any]()
+    files, (folder, run), history = (
+        find_shapes(shapes),
+        _begin("overfit", resume, session),
+        dict[str, Any](),
+    )
     names = Counter(path.stem for path in files)
 
     def measure(path: Path) -> Measured:
         name = path.stem if names[path.stem] == 1 else f"{path.parent.name}-{path.stem}"
         sample, rows = samples.Sample.of_file(path, n, k, fitted.SAMPLE_SEED), list[Record]()
         if way != "ours":
-            own = replace(run, folder=folder / "checkpoints" / name / "paper", validate_every=theirs.VALIDATE_EVERY)
-            rows += theirs.learn_their_way(sample, k, paper, own)
+            own = replace(
+                run,
+                folder=folder / "checkpoints" / name / "paper",
+                validate_every=theirs.VALIDATE_EVERY,
+            )
+            if released:
+                usual = as_released.SCHEDULE
+                schedule = replace(usual, steps=steps or usual.steps)
+                probes = replace(as_released.PROBES, count=60) if quick else as_released.PROBES
+                sizes = {"width": 64, "layers": 2, "heads": 4} if quick else {}
+                rows += as_released.learn_released(
+                    sample,
+                    k,
+                    own,
+                    schedule,
+                    probes,
+                    size or as_released.POINTS,
+                    session.seed,
+                    **sizes,
+                )
+            else:
+                rows += theirs.learn_their_way(sample, k, paper, own)
             history[sample.shape.name] = rows[0].pop("history")
         if way != "paper":
-            own = replace(run, folder=folder / "checkpoints" / name / "ours", validate_every=fitted.VALIDATE_EVERY)
-            found, _, history[f"{sample.shape.name}, ours"] = fitted.learn_shape(sample, k, settings, own)
+            own = replace(
+                run,
+                folder=folder / "checkpoints" / name / "ours",
+                validate_every=fitted.VALIDATE_EVERY,
+            )
+            found, _, history[f"{sample.shape.name}, ours"] = fitted.learn_shape(
+                sample, k, settings, own
+            )
             rows += found
         return rows, {}
 
     rows, failed = samples.measure_files(measure, files)
-    facts = {"k": k, "n": n, "way": way, "settings": str(settings), "their settings": str(paper), "history": history}
+    facts = {
+        "k": k,
+        "n": n,
+        "way": way,
+        "settings": str(settings),
+        "their settings": as_released.__doc__ if released else str(paper),
+        "history": history,
+    }
     report = surfaces.Evaluation(rows, failed, facts, published=published.PAPER)
     report, by_shape = report.beside_published().write(folder, "overfit"), grouped(rows, "shape")
-    lines = [line for own in by_shape.values() for line in reproduction.shape_lines(own, report.levels, quick)]
+    lines = [
+        line
+        for own in by_shape.values()
+        for line in reproduction.shape_lines(own, report.levels, quick)
+    ]
     _finish(report, lines, session, f"fitted {len(by_shape)} shapes")
 
 
@@ -162,15 +230,17 @@ def generalisation(
     n: int = 1500,
     k: int = 50,
     steps: int = 2000,
+    training: Path | None = None,
     volumes: int = 6,
     figures: bool = True,
     quick: bool = False,
     resume: Resume = "auto",
     session: Session,
 ) -> None:
-    """One model on unseen shapes: the paper's network trained its own way, and ours with its inputs as controls.
+    """One model on unseen shapes: the paper's network trained its own way, and ours with its inputs
+    as controls.
 
-    The paper's way is the recipe paper_generalisation, on procedural shapes; it asks for a GPU.
+    The paper's way is the recipe paper_generalisation; it asks for a GPU.
 
     Examples:
       eigenprobe reproduce generalisation meshes/ --way ours
@@ -184,6 +254,8 @@ def generalisation(
         n: points of each shape
         k: basis size
         steps: training steps of the paper's way
+        training: meshes that the paper's way is trained on (npz, NAME/v and NAME/f); procedural
+            shapes unless given
         volumes: how many closed shapes to measure on points inside them too
         figures: draw the figures
         quick: small sizes: does it run?
@@ -193,34 +265,51 @@ def generalisation(
     from eigenprobe.pretrained.model import SpectralModel
 
     from ..evaluation import pretrained, samples, unseen
+    from ..evaluation.reports import grouped
     from ..paper import generalisation as theirs
-    from ..paper.published import GENERALISATION, collection
+    from ..paper.published import collection, published_collections
     from ..paper.reproduction import unseen_lines
 
     folder, run = _begin("generalisation", resume, session, logs=True)
     if quick:
         n, k, volumes, figures, steps = min(n, 300), min(k, 20), 0, False, min(steps, 40)
-    recipe, files = theirs.GeneralisationRecipe(steps, points=n, k=k, seed=session.seed), find_shapes(shapes)
+    recipe, files = (
+        theirs.GeneralisationRecipe(steps, points=n, k=k, seed=session.seed, training=training),
+        find_shapes(shapes),
+    )
     if quick:
         recipe = replace(recipe, preset="tiny", clouds=4, chunk=16, accumulate=1, validate_every=20)
-    report = unseen.Generalisation([], {}, {"n": n, "k": k}, published=GENERALISATION)
+    printed = {} if quick else published_collections(path.stem for path in files)
+    report = unseen.Generalisation([], {}, {"n": n, "k": k}, published=printed)
     if way != "paper":
         network = SpectralModel.from_pretrained(model)
         drawn = folder if figures else None
         comparison = pretrained.Comparison(network, n, k, session.seed, run.device, volumes, drawn)
-        report = pretrained.run(files, comparison, published=GENERALISATION)
+        report = pretrained.run(files, comparison, published=printed)
     if way != "ours":
         read = samples.Sample.of_file
-        found, failed = samples.measure_files(lambda path: ([{"sample": read(path, n, k, session.seed)}], {}), files)
+        found, failed = samples.measure_files(
+            lambda path: ([{"sample": read(path, n, k, session.seed)}], {}), files
+        )
         whole = [row["sample"] for row in found if len(row["sample"].points) == n]
         module, history = theirs.amortise(recipe, run, whole)
-        facts = report.facts | {"recipe": str(recipe), "steps": module.optimisation.steps, "history": history}
-        rows = [*report.rows, *theirs.unseen(module, whole, recipe.probes)]
+        facts = report.facts | {
+            "recipe": str(recipe),
+            "steps": module.optimisation.steps,
+            "history": history,
+        }
+        rows = [*report.rows, *theirs.unseen(module, whole, recipe)]
         report = replace(report, rows=rows, failed=failed | report.failed, facts=facts)
     report = report.write(folder, "generalisation")
-    surfaces = [row | {"collection": collection(row["shape"])} for row in report.rows if row["domain"] == "surface"]
+    surfaces = [
+        row | {"collection": collection(row["shape"])}
+        for row in report.rows
+        if row["domain"] == "surface"
+    ]
     groups = grouped(surfaces, "collection")
-    lines = [line for (name,), own in groups.items() for line in unseen_lines(own, name, steps, k, quick)]
+    lines = [
+        line for (name,), own in groups.items() for line in unseen_lines(own, name, steps, k, quick)
+    ]
     _finish(report, lines, session, f"measured {len(grouped(report.rows, 'shape'))} shapes")
 
 
@@ -230,9 +319,18 @@ def images(
     way: Way = "paper",
     train: Path | None = None,
     dataset: str | None = None,
-    extractor: Literal["dinov2", "clip"] = "dinov2",
+    extractor: Literal["dinov2", "clip"] | None = None,
     labels: str | None = None,
-    methods: list[Embedder] = ["direct", "network", "laplacian", "laplacian_sphere", "pca", "umap", "tsne", "isomap"],  # noqa: B006
+    methods: list[Embedder] = [  # noqa: B006
+        "direct",
+        "network",
+        "laplacian",
+        "laplacian_sphere",
+        "pca",
+        "umap",
+        "tsne",
+        "isomap",
+    ],
     unit: bool = True,
     runs: int = 32,
     n: int = 1500,
@@ -243,23 +341,26 @@ def images(
     resume: Resume = "auto",
     session: Session,
 ) -> None:
-    """Clusters in the embedding against PCA, Isomap, Laplacian Eigenmaps, t-SNE and UMAP, by the paper's protocol.
+    """Clusters in the embedding against PCA, Isomap, Laplacian Eigenmaps, t-SNE and UMAP, by the
+    paper's protocol.
 
-    The paper's way trains the recipe paper_images on the train split and embeds in one pass; it asks for a GPU. The
-    closed form of its probes is a row of its own.
+    The paper's way trains the recipe paper_images on the train split and embeds in one pass; it
+    asks for a GPU. The closed form of its probes is a row of its own.
 
     Examples:
       eigenprobe reproduce images features.npz --out images
       eigenprobe reproduce images features.npz --runs 4 --methods direct pca umap
-      eigenprobe reproduce images test.npz --way both --train train.npz --dataset stl10 --extractor clip
+      eigenprobe reproduce images test.npz --way both --train train.npz --dataset stl10
 
     Args:
         features: a table with labels (npz, csv, parquet, HDF5)
         way: ours, the paper's network, trained first, or both; peers are measured in any case
-        train: the table that the paper's network is trained on; half of the rows of the first one unless given
-        dataset: whose hyper-parameters and published scores: stl10, imagenette, cifar100 or caltech256; without it
-          neighbours, sigma and steps of the probes are tuned on the train rows, and nothing published is shown
-        extractor: of the features, for the same
+        train: the table that the paper's network is trained on; unless given, half of the rows of
+            the first one, and the other half is scored
+        dataset: whose hyper-parameters and published scores: stl10, imagenette, cifar100 or
+            caltech256; without it neighbours, sigma and steps of the probes are tuned on the train
+            rows, and nothing published is shown
+        extractor: of the features, dinov2 or clip; with dataset
         labels: the column or array that holds them; found by itself in an npz
         methods: what to compare
         unit: scale rows of 64 columns or more to length one, for every method
@@ -276,30 +377,67 @@ def images(
 
     from eigenprobe.readers.tables import read_table
 
+    from ..evaluation.reports import grouped
     from ..paper import images as experiment
     from ..paper.images_recipe import ImagesRecipe, closed_form, feed_forward, learn_rows, tune
+    from ..paper.published import COLUMNS_OF
     from ..paper.reproduction import image_lines
 
-    recipe = ImagesRecipe(dataset or "imagenette", extractor, steps=steps, vectors=max(*ks, 10) + 1, seed=session.seed)
+    if (dataset is None) != (extractor is None):
+        raise InputError(
+            "--dataset and --extractor go together: the published scores are of images *and* of "
+            "the features of dinov2 or clip; leave both out for features of anything else"
+        )
+    recipe = ImagesRecipe(
+        dataset or "imagenette",
+        extractor or "dinov2",
+        steps=steps,
+        vectors=max(*ks, 10) + 1,
+        seed=session.seed,
+    )
     chosen: list[str] = list(methods)
     if quick:
-        runs, n, chosen = min(runs, 2), min(n, 300), [m for m in chosen if m not in ("umap", "tsne", "network")]
-        recipe = replace(recipe, steps=min(steps, 20), width=32, heads=4, sample=200, probes=60, accumulate=1)
+        runs, n, chosen = (
+            min(runs, 2),
+            min(n, 300),
+            [m for m in chosen if m not in ("umap", "tsne", "network")],
+        )
+        recipe = replace(
+            recipe, steps=min(steps, 20), width=32, heads=4, sample=200, probes=60, accumulate=1
+        )
     protocol, fitted = experiment.Protocol(runs, n, ks, chosen, session.seed, unit), {}
     folder, run = _begin(f"images-{features.stem}", resume, session)
+    read, scored = read_table(train or features, labels), None
+    if extractor and read.features.shape[1] not in COLUMNS_OF[extractor]:
+        expected = " or ".join(map(str, COLUMNS_OF[extractor]))
+        raise InputError(
+            f"features of {extractor} have {expected} columns, {(train or features).name} has "
+            f"{read.features.shape[1]}: leave --dataset and --extractor out"
+        )
     if way != "ours":
-        read = read_table(train or features, labels)
         rows = protocol.rows(np.asarray(read.features), np.arange(len(read.features)))
-        some = np.random.default_rng(recipe.seed).permutation(len(rows))[: len(rows) if train else len(rows) // 2]
-        if dataset is None and read.labels is not None:  # the paper has no triple for these features
+        some = np.random.default_rng(recipe.seed).permutation(len(rows))
+        if train is None:  # what is trained and tuned on is not scored
+            some, scored = np.split(some, [len(some) // 2])
+        if dataset is None and read.labels is not None:
             recipe, _ = tune(recipe, rows[some], np.asarray(read.labels)[some])
         basis = learn_rows(recipe, torch.from_numpy(rows[some]), run)
         fitted = {"paper": partial(feed_forward, basis), "probes": partial(closed_form, recipe)}
-        chosen = [*fitted, *(chosen if way == "both" else [m for m in chosen if m not in ("direct", "network")])]
+        chosen = [
+            *fitted,
+            *(chosen if way == "both" else [m for m in chosen if m not in ("direct", "network")]),
+        ]
     protocol = replace(protocol, methods=chosen)
-    report = experiment.run(features, protocol, folder, labels=labels, jobs=jobs, fitted=fitted)
+    report = experiment.run(
+        features, protocol, folder, labels=labels, jobs=jobs, fitted=fitted, scored=scored
+    )
     lines = image_lines(report.rows, features.stem, recipe, dataset is not None, quick)
-    _finish(report, lines, session, f"compared {len(grouped(report.rows, 'method'))} methods on {features.name}")
+    _finish(
+        report,
+        lines,
+        session,
+        f"compared {len(grouped(report.rows, 'method'))} methods on {features.name}",
+    )
 
 
 def everything(
@@ -310,7 +448,8 @@ def everything(
     quick: bool = False,
     session: Session,
 ) -> None:
-    """All four experiments, one after the other; without data on a built-in shape and on scikit-learn's digits.
+    """All four experiments, one after the other; without data on a built-in shape and on
+    scikit-learn's digits.
 
     Examples:
       eigenprobe reproduce all --quick
@@ -322,9 +461,11 @@ def everything(
         way: the paper's, ours, or both
         quick: small sizes: does it run? A few minutes on two cores
     """
+    from ..evaluation.reports import markdown
+
     root = session.folder("reproduced")
     if not shapes:
-        from eigenprobe.cli.tour import CREATURE
+        from eigenprobe.datasets import CREATURE
 
         shapes = [CREATURE]
     if features is None:
@@ -335,7 +476,12 @@ def everything(
         write_npz(features, {"features": x.astype("float32"), "labels": y})
     lines: list[dict[str, str]] = []
     run: Callable[..., None]
-    for run, data in ((toy1d, ()), (overfit, (shapes,)), (generalisation, (shapes,)), (images, (features,))):
+    for run, data in (
+        (toy1d, ()),
+        (overfit, (shapes,)),
+        (generalisation, (shapes,)),
+        (images, (features,)),
+    ):
         session.say(f"\n== {run.__name__} ==")
         part = replace(session, out=root / run.__name__, written=[], started=time.monotonic())
         run(*data, way=way, quick=quick, session=part)

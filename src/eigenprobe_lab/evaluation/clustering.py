@@ -2,8 +2,9 @@
 
     embedding (n, k) -> k-means with as many clusters as classes -> predicted (n,) -> seven scores
 
-NMI = 2 I(y; p) / (H(y) + H(p)), which is also the V-measure; AMI and ARI are corrected for chance; homogeneity is
-I/H(y), completeness I/H(p); FMI is the geometric mean of pairwise precision and recall.
+NMI = 2 I(y; p) / (H(y) + H(p)), which is also the V-measure; AMI and ARI are corrected for chance;
+homogeneity is I/H(y), completeness I/H(p); FMI is the geometric mean of pairwise precision and
+recall.
 """
 
 import numpy as np
@@ -33,11 +34,18 @@ def cluster_scores(labels: Array, predicted: Array) -> dict[str, float]:
     from sklearn import metrics
 
     if len(labels) != len(predicted):
-        raise InputError(f"labels and clusters must be of one length, got {len(labels)} and {len(predicted)}")
-    return {name: float(getattr(metrics, function)(labels, predicted)) for name, (_, function) in SCORES.items()}
+        raise InputError(
+            f"labels and clusters must be of one length, got {len(labels)} and {len(predicted)}"
+        )
+    return {
+        name: float(getattr(metrics, function)(labels, predicted))
+        for name, (_, function) in SCORES.items()
+    }
 
 
-def kmeans_scores(embedding: Array, labels: Array, *, seed: int = 0, starts: int = 10) -> dict[str, float]:
+def kmeans_scores(
+    embedding: Array, labels: Array, *, seed: int = 0, starts: int = 10
+) -> dict[str, float]:
     """k-means in the embedding with one cluster per class, then `cluster_scores`."""
     from sklearn.cluster import KMeans
 
@@ -46,7 +54,9 @@ def kmeans_scores(embedding: Array, labels: Array, *, seed: int = 0, starts: int
 
 
 def trustworthiness(features: Array, embedding: Array, *, k: int = 10) -> float:
-    """One minus the share (by rank) of embedding neighbours that are strangers in the features; 1 is perfect."""
+    """One minus the share (by rank) of embedding neighbours that are strangers in the features; 1
+    is perfect.
+    """
     from sklearn.manifold import trustworthiness as score
 
     return float(score(features, embedding, n_neighbors=min(k, (len(features) - 1) // 2)))

@@ -1,10 +1,11 @@
 """One network per shape, our way, against the mesh oracle and the closed form.
 
-    vertices -> fit over farthest-point resamplings -> basis at a fresh sample of n vertices -> cosines, eigenvalues
+    vertices -> fit over farthest-point resamplings -> basis at a fresh sample of n vertices ->
+    cosines, eigenvalues
 
-Every shape has three results at the same points: the network feed-forward, after the Ritz rotation in its span, and the
-closed form on those points. Loss, seconds and steps to within 1 % of the closed form are
-measured on resamplings that were not trained on.
+Every shape has three results at the same points: the network feed-forward, after the Ritz rotation
+in its span, and the closed form on those points. Loss, seconds and steps to within 1 % of the
+closed form are measured on resamplings that were not trained on.
 """
 
 import time
@@ -33,14 +34,18 @@ History = list[tuple[int, float, float]]  # step, seconds, gap
 
 
 class Watch(pl.Callback):
-    """The gap to the closed form at every validation, against training time (validation's own time taken out)."""
+    """The gap to the closed form at every validation, against training time (validation's own time
+    taken out).
+    """
 
     def __init__(self, device: torch.device) -> None:
         self.device, self.spent, self.began = device, 0.0, 0.0
         self.history: History = []
 
     def on_train_batch_start(self, *_: object) -> None:
-        self.began = self.began or now(self.device)  # what is compiled or captured before is not training
+        self.began = self.began or now(
+            self.device
+        )  # what is compiled or captured before is not training
 
     def on_validation_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         self.stopped = now(self.device)
@@ -52,24 +57,37 @@ class Watch(pl.Callback):
 
     def reached(self) -> tuple[int | None, float | None]:
         """Step and seconds of the first validation within `CLOSE` of the closed form."""
-        return next(((step, seconds) for step, seconds, gap in self.history if gap <= CLOSE), (None, None))
+        return next(
+            ((step, seconds) for step, seconds, gap in self.history if gap <= CLOSE), (None, None)
+        )
 
 
 def learn_shape(
     sample: Sample, k: int = 50, settings: FitSettings = SETTINGS, run: RunSettings = RUN
 ) -> tuple[list[Record], Basis, History]:
-    """Fit the vertices of one shape: its rows of the table, the basis at its vertices, and the gap during training."""
+    """Fit the vertices of one shape: its rows of the table, the basis at its vertices, and the gap
+    during training.
+    """
     where = run.where
     watch = Watch(where)
     vertices = torch.as_tensor(sample.shape.vertices, dtype=torch.float32, device=where)
     if settings.size is not None and settings.size >= len(vertices):
         settings = replace(settings, size=len(vertices), held_out=0)
     every = run.validate_every if settings.held_out else 0
-    fit = fit_network(vertices, k, settings=settings, run=replace(run.watched(watch), validate_every=every))
+    fit = fit_network(
+        vertices, k, settings=settings, run=replace(run.watched(watch), validate_every=every)
+    )
     step, seconds = watch.reached()
     spent = fit.info["seconds"]
-    facts = {"steps": fit.info["steps"], "steps_to_1_percent": step, "seconds_to_1_percent": seconds}
-    facts |= fit.info["feedforward"] | {"prepare": spent["prepare"], "seconds": spent["train"] - watch.spent}
+    facts = {
+        "steps": fit.info["steps"],
+        "steps_to_1_percent": step,
+        "seconds_to_1_percent": seconds,
+    }
+    facts |= fit.info["feedforward"] | {
+        "prepare": spent["prepare"],
+        "seconds": spent["train"] - watch.spent,
+    }
     points = torch.as_tensor(sample.points, dtype=torch.float32, device=where)
     whole = settings.all_probes().build(points)
     function, rows = fitted_network(fit), []
@@ -84,7 +102,9 @@ def learn_shape(
     return rows, fit, watch.history
 
 
-def _row(method: str, sample: Sample, k: int, vectors: torch.Tensor, values: torch.Tensor) -> Record:
+def _row(
+    method: str, sample: Sample, k: int, vectors: torch.Tensor, values: torch.Tensor
+) -> Record:
     alignment = sample.compare(vectors.cpu().numpy(), values.cpu().numpy())
     base = {"shape": sample.shape.name, "method": method, "n": len(sample.points)}
     return base | agreement(alignment, levels(k))

@@ -1,13 +1,15 @@
 r"""The pretrained model on shapes it has never seen, and the controls beside it.
 
-    mesh -> n farthest vertices -> start Q (n, K) -> feed-forward | Ritz | 1 sweep | 3 sweeps -> |cosine| with oracle
+    mesh -> n farthest vertices -> start Q (n, K) -> feed-forward | Ritz | 1 sweep | 3 sweeps ->
+    |cosine| with oracle
 
-Starts: the network's 50 columns; its inputs alone (the 49 diffused seeds, which no trained weight has touched); the
-span in which `encode` rotates, columns, seeds and guards, 148 in all; and controls of 148 columns each: diffused seeds
-with more landmarks, polynomials, random Fourier features, random vectors. All share one smoother per cloud, the same
-Ritz rotation and the same sweeps. Diffusion or refinement alone brings many starts close to the closed form, so what
-the network has learned is seen in the feed-forward rows. Volumes are measured against the closed form on the same
-points.
+Starts: the network's 50 columns; its inputs alone (the 49 diffused seeds, which no trained weight
+has touched); the span in which `encode` rotates, columns, seeds and guards, 148 in all; and
+controls of 148 columns each: diffused seeds with more landmarks, polynomials, random Fourier
+features, random vectors. All share one smoother per cloud, the same Ritz rotation and the same
+sweeps. Diffusion or refinement alone brings many starts close to the closed form, so what the
+network has learned is seen in the feed-forward rows. Volumes are measured against the closed form
+on the same points.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,24 +21,30 @@ from torch import Tensor
 
 from eigenprobe.eigen import orthonormalise, ritz, solve, sweep, widen
 from eigenprobe.errors import InputError, RankError
-from eigenprobe.evaluation import rebuild
 from eigenprobe.geometry import is_closed, load, sample_volume
 from eigenprobe.host.tables import Record
-from eigenprobe.networks.spectral import GUARDS, SEEDS
+from eigenprobe.networks.spectral import GUARDS, LANDMARKS, SEEDS, diffusion, guards, inputs
 from eigenprobe.pretrained.model import SpectralModel
+from eigenprobe.pretrained.prediction import predict
 from eigenprobe.readers.mesh import Array
 from eigenprobe.smoothers import Smoother, build_smoother
 
+from .areas import rebuild
 from .samples import Measured, Sample, measure_files
 from .unseen import Generalisation, Published, agreement_by_level, polynomials
 
-ORDERED = ("network", "its inputs alone")  # starts whose own order means something: shown feed-forward too
+ORDERED = (
+    "network",
+    "its inputs alone",
+)  # starts whose own order means something: shown feed-forward too
 
 
 @dataclass
 class Comparison:
-    """One mesh in, its rows out. The first ``volumes`` closed shapes are also sampled inside; ``figures`` is a folder
-    in which the first ``shown`` shapes are drawn, and ``drawn`` the pictures there."""
+    """One mesh in, its rows out. The first ``volumes`` closed shapes are also sampled inside;
+    ``figures`` is a folder in which the first ``shown`` shapes are drawn, and ``drawn`` the
+    pictures there.
+    """
 
     network: SpectralModel
     n: int = 1500
@@ -50,7 +58,9 @@ class Comparison:
 
     def __post_init__(self) -> None:
         if not 2 <= self.k <= self.network.k:
-            raise InputError(f"this model predicts at most {self.network.k} vectors, got k={self.k}")
+            raise InputError(
+                f"this model predicts at most {self.network.k} vectors, got k={self.k}"
+            )
         self.network.to(self.device)
 
     def __call__(self, path: Path) -> Measured:
@@ -69,10 +79,14 @@ class Comparison:
             self.shown -= 1
             for kind, (points, _) in clouds.items():
                 self.drawn += draw(self.network, points, self.figures / f"{path.stem}_{kind}.png")
-        return [base | {"domain": kind} | row for kind, own in clouds.items() for row in self.rows(*own)], failed
+        return [
+            base | {"domain": kind} | row for kind, own in clouds.items() for row in self.rows(*own)
+        ], failed
 
     def rows(self, points: Array, truth: Array | None = None) -> Iterable[Record]:
-        """Every start and stage at ``points (n, 3)`` against ``truth (n, k)``, or against the closed form there."""
+        """Every start and stage at ``points (n, 3)`` against ``truth (n, k)``, or against the
+        closed form there.
+        """
         x = torch.as_tensor(points, dtype=torch.float64, device=self.device)
         x = (x - x.mean(0)) / (x - x.mean(0)).abs().max()
         smoother = build_smoother(x)
@@ -84,14 +98,27 @@ class Comparison:
         for start, columns in starts(self.network, x, generator).items():
             for stage, q in stages(root * columns, smoother, self.k):
                 if stage != "feed-forward" or start in ORDERED:
-                    yield {"start": start, "stage": stage} | agreement_by_level((q / root).cpu().numpy(), truth)
+                    yield {"start": start, "stage": stage} | agreement_by_level(
+                        (q / root).cpu().numpy(), truth
+                    )
 
 
-def run(paths: Sequence[str | Path], comparison: Comparison, published: Published | None = None) -> Generalisation:
-    """Measure a pretrained model on files and folders of meshes. A mesh that cannot be used is reported and skipped."""
+def run(
+    paths: Sequence[str | Path], comparison: Comparison, published: Published | None = None
+) -> Generalisation:
+    """Measure a pretrained model on files and folders of meshes. A mesh that cannot be used is
+    reported and skipped.
+    """
     (rows, failed), network = measure_files(comparison, paths), comparison.network
-    facts = {"model": network.name, "fingerprint": network.fingerprint, "n": comparison.n, "k": comparison.k}
-    return Generalisation(rows, failed, facts | {"seed": comparison.seed}, tuple(comparison.drawn), published or {})
+    facts = {
+        "model": network.name,
+        "fingerprint": network.fingerprint,
+        "n": comparison.n,
+        "k": comparison.k,
+    }
+    return Generalisation(
+        rows, failed, facts | {"seed": comparison.seed}, tuple(comparison.drawn), published or {}
+    )
 
 
 def draw(network: SpectralModel, points: Array, path: Path) -> list[Path]:
@@ -99,7 +126,9 @@ def draw(network: SpectralModel, points: Array, path: Path) -> list[Path]:
     from eigenprobe.viz import figures
 
     basis, beside = network.encode(points, k=network.k), path.with_stem(f"{path.stem}_xyz")
-    figures.eigenfunctions(points, basis.vectors, columns=10, eigenvalues=basis.eigenvalues, path=path)
+    figures.eigenfunctions(
+        points, basis.vectors, columns=10, eigenvalues=basis.eigenvalues, path=path
+    )
     rebuilt = {k: rebuild(basis, points, k) for k in (5, 10, 20, 50) if k <= basis.k}
     figures.reconstructions(points, {"pretrained": rebuilt}, path=beside)
     return [path, beside]
@@ -110,20 +139,29 @@ def starts(network: SpectralModel, x: Tensor, generator: torch.Generator) -> dic
     k = network.k + SEEDS + GUARDS  # as many as `encode` rotates in
     waves = 3 * torch.randn(3, k - 1, generator=generator).to(x)
     phase = 2 * torch.pi * torch.rand(k - 1, generator=generator).to(x)
+    cloud = x.float()[None]
+    smoother = diffusion(cloud)
+    z, seen = predict(network.network.to(x.device), cloud, smoother)
+    more = inputs(cloud, smoother, count=LANDMARKS + k - 1 - SEEDS)
     columns = {
-        "network, seeds, guards": network.span(x),
-        "network": network.columns(x),
-        "its inputs alone": network.inputs_alone(x),
-        "diffused seeds, 148": network.inputs_alone(x, k - 1 - SEEDS),
+        "network, seeds, guards": torch.cat([z, seen.seeds, guards(cloud, smoother, seen)], -1)[0],
+        "network": z[0],
+        "its inputs alone": seen.seeds[0, :, : network.k - 1],
+        "diffused seeds, 148": more.seeds[0],
         "polynomials": polynomials(x, k)[:, 1:],
         "Fourier features": torch.cos(x @ waves + phase),
         "random vectors": torch.randn(len(x), k - 1, generator=generator),
     }
-    return {name: torch.cat([torch.ones_like(x[:, :1]), each.to(x)], 1) for name, each in columns.items()}
+    return {
+        name: torch.cat([torch.ones_like(x[:, :1]), each.to(x)], 1)
+        for name, each in columns.items()
+    }
 
 
 def stages(columns: Tensor, smoother: Smoother, k: int) -> Iterable[tuple[str, Tensor]]:
-    """The start orthonormalised, then rotated, then after one and after three sweeps, `(n, k)` each."""
+    """The start orthonormalised, then rotated, then after one and after three sweeps, `(n, k)`
+    each.
+    """
     first = columns[:, :k]
     try:
         q, _ = orthonormalise(first)

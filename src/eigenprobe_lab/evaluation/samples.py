@@ -1,7 +1,8 @@
-"""A mesh reduced to points with its oracle there, and the loop over files that every table of shapes shares.
+"""A mesh reduced to points with its oracle there, and the loop over files that every table of
+shapes shares.
 
-mesh         n farthest vertices (n, 3)     oracle: the Laplacian of the whole mesh, read off at them
-closed mesh  n points inside (n, 3)         oracle: the Laplacian of a grid that fills it
+mesh         n farthest vertices (n, 3)     oracle: the Laplacian of the whole mesh, read off at
+them closed mesh  n points inside (n, 3)         oracle: the Laplacian of a grid that fills it
 npz          what `Sample.save` wrote       for machines without the mesh libraries
 """
 
@@ -13,12 +14,15 @@ from typing import Any, Self
 import numpy as np
 
 from eigenprobe.errors import InputError
-from eigenprobe.evaluation import Alignment, compare_vectors, nearest_sample_areas
-from eigenprobe.geometry import Shape, farthest_points, find_shapes, load, oracle, sample_volume
+from eigenprobe.evaluation import Alignment, compare_vectors
+from eigenprobe.geometry import Shape, farthest_points, find_shapes, load, sample_volume
 from eigenprobe.host.files import Archive, write_npz
-from eigenprobe.host.progress import in_parallel
 from eigenprobe.host.tables import Record
 from eigenprobe.readers.mesh import Array, as_mesh
+from eigenprobe_lab.evaluation.reports import in_parallel
+
+from .areas import nearest_sample_areas
+from .oracles import cached_oracle
 
 Part = tuple[Any, ...]  # of what is measured of a file: further arguments
 Measured = tuple[list[Record], dict[str, str]]  # rows, and why some could not be had
@@ -37,16 +41,22 @@ class Sample:
 
     @classmethod
     def of_file(cls, path: Path, n: int, k: int, seed: int) -> Self:
-        """``n`` farthest vertices of a mesh (all, where it has fewer), or a sample as it was saved."""
+        """``n`` farthest vertices of a mesh (all, where it has fewer), or a sample as it was
+        saved.
+        """
         if path.suffix == ".npz":
             return cls.load(path, k)
         shape = load(path)
         return cls.on_surface(shape, min(n, shape.n), k, seed)
 
     def save(self, path: Path) -> None:
-        """Vertices, which of them are the points, areas, and the oracle there, in one npz of single precision."""
+        """Vertices, which of them are the points, areas, and the oracle there, in one npz of single
+        precision.
+        """
         arrays = {"vertices": self.shape.vertices, "vectors": self.vectors, "areas": self.areas}
-        single: dict[str, Any] = {name: np.asarray(value, np.float32) for name, value in arrays.items()}
+        single: dict[str, Any] = {
+            name: np.asarray(value, np.float32) for name, value in arrays.items()
+        }
         single |= {"indices": self.indices, "eigenvalues": self.eigenvalues}
         write_npz(path, single, compressed=True)
 
@@ -68,7 +78,7 @@ class Sample:
         if k >= n:
             raise InputError(f"{shape.name} has {n} points, too few for k={k} vectors")
         indices = farthest_points(vertices, n, seed)
-        exact = oracle(vertices, faces, k)
+        exact = cached_oracle(vertices, faces, k)
         points = vertices[indices]
         areas = nearest_sample_areas((vertices, faces), points)
         return cls(shape, points, exact.vectors[indices], exact.eigenvalues, indices, areas)
@@ -79,7 +89,9 @@ class Sample:
         from .grid import grid_oracle
 
         points = sample_volume(shape, n, seed, spread=True)
-        return cls(shape, points, *grid_oracle(shape, points, k), np.zeros(0, int), np.full(n, 1 / n))
+        return cls(
+            shape, points, *grid_oracle(shape, points, k), np.zeros(0, int), np.full(n, 1 / n)
+        )
 
     def compare(self, vectors: Array, eigenvalues: Array) -> Alignment:
         """A basis at these points against the oracle."""
@@ -87,18 +99,26 @@ class Sample:
 
 
 def agreement(alignment: Alignment, levels: Sequence[int]) -> dict[str, float]:
-    """One row of measures: cosines by index, matched and as subspaces at each level, and eigenvalue errors."""
+    """One row of measures: cosines by index, matched and as subspaces at each level, and eigenvalue
+    errors.
+    """
     names = ("cosine", "matched", "subspace")
     k = levels[-1]
-    errors = {"discrepancy": alignment.eigenvalue_discrepancy(k), "deviation": alignment.eigenvalue_deviation(k)}
+    errors = {
+        "discrepancy": alignment.eigenvalue_discrepancy(k),
+        "deviation": alignment.eigenvalue_deviation(k),
+    }
     return {f"{name}_{k}": getattr(alignment, name)(k) for name in names for k in levels} | errors
 
 
 def measure_files(
-    measure: Callable[..., Measured], paths: Sequence[str | Path], jobs: int = 1, parts: Sequence[Part] = ((),)
+    measure: Callable[..., Measured],
+    paths: Sequence[str | Path],
+    jobs: int = 1,
+    parts: Sequence[Part] = ((),),
 ) -> Measured:
-    """``measure(file, *part)`` of files and of all that folders hold, ``jobs`` at a time. A file that cannot be used is
-    skipped and its reason kept; only when none can is it an error."""
+    """``measure(file, *part)`` of files and of all that folders hold, ``jobs`` at a time. A file
+    that cannot be used is skipped and its reason kept; only when none can is it an error."""
     files = find_shapes([Path(path) for path in paths])
     tasks = [(path, *part) for path in files for part in parts]
 
@@ -113,7 +133,9 @@ def measure_files(
     results = in_parallel(guarded, tasks, "measuring", len(tasks), jobs)
     for (path, *_), (found, reasons) in zip(tasks, results, strict=True):
         rows += found
-        failed |= {f"{path.name} ({what})" if what else path.name: why for what, why in reasons.items()}
+        failed |= {
+            f"{path.name} ({what})" if what else path.name: why for what, why in reasons.items()
+        }
     if not rows:
         listed = "; ".join(f"{name}: {why}" for name, why in failed.items()) or "no files"
         raise InputError(f"none of the shapes could be measured: {listed}")

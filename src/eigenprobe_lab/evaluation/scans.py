@@ -1,18 +1,22 @@
-"""Clouds as scanners measure them: what each method makes of every kind of damage, against the oracle of the mesh.
+"""Clouds as scanners measure them: what each method makes of every kind of damage, against the
+oracle of the mesh.
 
-    mesh -> Scan of one kind -> plain | ours | robust_laplacian -> vectors v_i at all points, eigenvalues lambda_i
+    mesh -> Scan of one kind -> plain | ours | robust_laplacian -> vectors v_i at all points,
+    eigenvalues lambda_i
 
-With the oracle's vectors u_i and eigenvalues l_i at the true places of the points that are on the surface, inner
-products weighted by the area nearest to each, and vectors of length one in them:
+With the oracle's vectors u_i and eigenvalues l_i at the true places of the points that are on the
+surface, inner products weighted by the area nearest to each, and vectors of length one in them:
 
     cosine_k      mean over i <= k of |<v_i, u_i>|
-    near_k        mean over i <= k of |P_i u_i|^2, P_i the projection onto the span of v_{i-3}, ..., v_{i+3}
-    eigenvalues   mean over 2 <= i <= k of |lambda_i - l_i| / l_i
+    near_k        mean over i <= k of |P_i u_i|^2, P_i the projection onto the span of v_{i-3}, ...,
+    v_{i+3} eigenvalues   mean over 2 <= i <= k of |lambda_i - l_i| / l_i
     heat          |h - h'| / |h'| of heat kernel signatures h, mean over 16 times
-    poisson       the same of w with L w = M u_i against u_i / l_i, mean over 2 <= i <= k    } of the kinds in OPERATORS
-    geodesics     mean of |d - d'| over mean of d', distances from one point over the mesh   }
+    poisson       the same of w with L w = M u_i against u_i / l_i, mean over 2 <= i <= k    } of
+    the kinds in OPERATORS geodesics     mean of |d - d'| over mean of d', distances from one point
+    over the mesh   }
 
-Plain is `decompose` of all points and all parts, ours its defaults. Geodesics of the peer are potpourri3d's.
+Plain is `decompose` of all points and all parts, ours its defaults. Geodesics of the peer are
+potpourri3d's.
 """
 
 import re
@@ -31,44 +35,71 @@ import eigenprobe as ep
 from eigenprobe.errors import InputError, extra
 from eigenprobe.evaluation import compare_vectors
 from eigenprobe.geometry import point_cloud
-from eigenprobe.host.tables import Record, Report, grouped, markdown, mean_row
+from eigenprobe.host.tables import Record
 from eigenprobe.readers.mesh import Array, as_mesh
+from eigenprobe_lab.evaluation.reports import Report, grouped, markdown, mean_row
 
 from . import scanner as s
 from .samples import Measured, measure_files
 from .scanner import Scan, drawn, even, merged, one_sided
 
-WINDOW = 3  # a vector counts as captured near its index by those up to this many places before and after it
+# a vector counts as captured near its index by those up to this many places before and after it
+WINDOW = 3
 TIMES = 16
-DENSER = {"noise": 4, "misregistered": 4}  # kinds whose clouds have so many times the points: fine and merged scans
+DENSER = {
+    "noise": 4,
+    "misregistered": 4,
+}  # kinds whose clouds have so many times the points: fine and merged scans
 WHOLE: Any = {"resolution": "all", "parts": "all"}  # what `plain` asks for
 FAILURES = (InputError, ImportError, RuntimeError, ArithmeticError, ValueError)
 OPERATORS = ("even", "random", "rings:8", "voxels:128")
-KINDS: dict[str, tuple[str, Callable[[s.Mesh, int, float, s.Generator], Scan]]] = {  # mesh, points, amount, generator
+KINDS: dict[
+    str, tuple[str, Callable[[s.Mesh, int, float, s.Generator], Scan]]
+] = {  # mesh, points, amount, generator
     "even": ("even", lambda m, n, _, rng: even(m, n, rng)),
     "random": ("random", lambda m, n, _, rng: drawn(m, n, rng)),
     "rings": ("six spinning scans, rings {}:1", lambda m, n, a, rng: merged(m, n, rng, ratio=a)),
     "side": ("one spinning scan, rings {}:1", lambda m, n, a, rng: one_sided(m, n, rng, ratio=a)),
-    "depth": ("one depth image, {} of its edges fly", lambda m, n, a, rng: one_sided(m, n, rng, flying=a)),
+    "depth": (
+        "one depth image, {} of its edges fly",
+        lambda m, n, a, rng: one_sided(m, n, rng, flying=a),
+    ),
     "noise": ("random, noise of {}", lambda m, n, a, rng: s.noisy(drawn(m, n, rng), a, rng)),
-    "misregistered": ("six depth images, off by {}", lambda m, n, a, rng: s.misregistered(merged(m, n, rng), a, rng)),
+    "misregistered": (
+        "six depth images, off by {}",
+        lambda m, n, a, rng: s.misregistered(merged(m, n, rng), a, rng),
+    ),
     "strays": ("a share of {} strays", lambda m, n, a, rng: s.with_strays(even(m, n, rng), a, rng)),
     "blobs": ("two blobs of 40 points", lambda m, n, _, rng: s.with_blobs(even(m, n, rng), rng)),
     "floor": ("a floor of 2000 points", lambda m, n, _, rng: s.with_floor(even(m, n, rng), rng)),
-    "cleared": ("a floor, removed", lambda m, n, _, rng: s.without_plane(s.with_floor(even(m, n, rng), rng))),
+    "cleared": (
+        "a floor, removed",
+        lambda m, n, _, rng: s.without_plane(s.with_floor(even(m, n, rng), rng)),
+    ),
     "step": ("density {}:1 in a step", lambda m, n, a, rng: s.stepped(m, n, a, rng)),
     "voxels": ("voxel centres, 1/{} of the size", lambda m, _, a, rng: s.voxels(m, int(a), rng)),
 }
 ROWS = (
     *("even", "random", "rings:2", "rings:4", "rings:8", "side:1", "side:8", "depth:0.5"),
-    *("noise:0.005", "noise:0.01", "noise:0.02", "misregistered:0.02", "strays:0.025", "strays:0.05"),
+    *(
+        "noise:0.005",
+        "noise:0.01",
+        "noise:0.02",
+        "misregistered:0.02",
+        "strays:0.025",
+        "strays:0.05",
+    ),
     *("blobs", "floor", "cleared", "step:100", "voxels:32", "voxels:128"),
 )
 
 
 # of points (n, 3): the basis of k vectors; L and M; distances from one row
 METHODS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "plain": (partial(ep.decompose, **WHOLE), partial(ep.laplacian, **WHOLE), ep.apps.geodesic_distance),
+    "plain": (
+        partial(ep.decompose, **WHOLE),
+        partial(ep.laplacian, **WHOLE),
+        ep.apps.geodesic_distance,
+    ),
     "ours": (ep.decompose, ep.laplacian, ep.apps.geodesic_distance),
     "robust_laplacian": (
         point_cloud,
@@ -88,9 +119,11 @@ def _mesh(path: Path) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=1)
 def _exact_distances(path: Path) -> Array | None:
-    """Over the mesh from its first vertex (v,): a minute for thirty thousand vertices, so once per mesh.
+    """Over the mesh from its first vertex (v,): a minute for thirty thousand vertices, so once per
+    mesh.
 
-    None where edges have three faces or fans of faces touch in a vertex, which ends the process inside libigl.
+    None where edges have three faces or fans of faces touch in a vertex, which ends the process
+    inside libigl.
     """
     (vertices, faces), igl = _mesh(path), extra("igl")
     if not (igl.is_edge_manifold(faces)[0] and igl.is_vertex_manifold(faces).all()):
@@ -121,17 +154,29 @@ class ScanMeasure:
         for kind in self.kinds:
             _parsed(kind)
         if min(self.k, default=0) < 2 or self.points <= max(self.k) + WINDOW:
-            raise InputError(f"expected k >= 2 and more points than that, got k={list(self.k)}, points={self.points}")
+            raise InputError(
+                "expected k >= 2 and more points than that, "
+                f"got k={list(self.k)}, points={self.points}"
+            )
 
     def __call__(self, path: Path, kind: str) -> Measured:
         scan, k = self.scan(_mesh(path), kind), max(self.k) + WINDOW
         exact = ep.geometry.oracle(*scan.mesh, k)
-        truth = Truth(scan, scan.interpolate(exact.vectors), np.asarray(exact.eigenvalues), scan.areas())
+        truth = Truth(
+            scan, scan.interpolate(exact.vectors), np.asarray(exact.eigenvalues), scan.areas()
+        )
         rows, failed = [], {}
         for method, (decomposed, matrices, distances) in METHODS.items():
-            row: Record = {"shape": path.stem, "cloud": kind, "method": method, "n": len(scan.points)}
+            row: Record = {
+                "shape": path.stem,
+                "cloud": kind,
+                "method": method,
+                "n": len(scan.points),
+            }
             try:
-                with catch_warnings(action="ignore"):  # that points are left out or averaged is what is measured
+                with catch_warnings(
+                    action="ignore"
+                ):  # that points are left out or averaged is what is measured
                     row |= truth.compare(decomposed(scan.points, k), self.k)
                     if kind in OPERATORS:
                         row["poisson"] = truth.poisson(*matrices(scan.points))
@@ -165,7 +210,11 @@ class Truth:
     def compare(self, basis: ep.Basis, levels: Sequence[int]) -> dict[str, float]:
         """A basis at all points of the scan by the measures of the module."""
         found = np.nan_to_num(np.asarray(basis.vectors, float)[self.scan.surface])
-        values, exact, root = np.asarray(basis.eigenvalues, float), self.eigenvalues, np.sqrt(self.areas)[:, None]
+        values, exact, root = (
+            np.asarray(basis.eigenvalues, float),
+            self.eigenvalues,
+            np.sqrt(self.areas)[:, None],
+        )
         weighted = compare_vectors(root * found, root * self.vectors, values, exact)
         near = []
         for i in range(max(levels)):
@@ -176,23 +225,34 @@ class Truth:
         row |= {f"near_{k}": float(np.mean(near[:k])) for k in levels}
         row["eigenvalues"] = weighted.eigenvalue_discrepancy(max(levels))
         times = np.geomspace(4 * np.log(10) / exact[-1], 4 * np.log(10) / exact[1], TIMES)
-        heat = (v**2 @ np.exp(-np.outer(lam, times)) for v, lam in ((found, values), (self.vectors, exact)))
+        heat = (
+            v**2 @ np.exp(-np.outer(lam, times))
+            for v, lam in ((found, values), (self.vectors, exact))
+        )
         return row | {"heat": self._error(*heat)}
 
     def poisson(self, stiffness: csr_matrix, mass: csr_matrix) -> float:
         """Solutions with L and M of a cloud all of whose points are on the surface."""
         m, f, share = mass.diagonal(), self.vectors[:, 1:-WINDOW], self.areas / self.areas.sum()
-        ground = 1e-8 * diags_array(np.maximum(m, 1e-3 * m.mean()))  # points that were left out have no mass
+        ground = 1e-8 * diags_array(
+            np.maximum(m, 1e-3 * m.mean())
+        )  # points that were left out have no mass
         w = splu((stiffness + ground).tocsc()).solve(m[:, None] * (f - m @ f / m.sum()))
         exact = f / self.eigenvalues[1:-WINDOW]
         return self._error(w - share @ w, exact - share @ exact)
 
     def geodesics(self, distances: Callable[[Array, int], Array], from_first: Array) -> float:
-        """Distances from the first vertex of the mesh, given at all of them (v,); the point nearest to it is moved."""
+        """Distances from the first vertex of the mesh, given at all of them (v,); the point nearest
+        to it is moved.
+        """
         points, exact = self.scan.points.copy(), self.scan.interpolate(from_first)
         source = int(np.linalg.norm(self.scan.places - self.scan.mesh[0][0], axis=1).argmin())
         points[source] = self.scan.mesh[0][0]
-        return float(self.areas @ np.abs(distances(points, source).reshape(-1) - exact) / (self.areas @ exact))
+        return float(
+            self.areas
+            @ np.abs(distances(points, source).reshape(-1) - exact)
+            / (self.areas @ exact)
+        )
 
     def _error(self, f: Array, exact: Array) -> float:
         """Relative error of the columns (m, c), in the norm of the area; the mean over them."""
@@ -204,14 +264,24 @@ class ScanReport(Report):
     """Means over the shapes, one line per kind of damage and method."""
 
     def markdown(self) -> str:
-        lines, names = [], ["n", *(name for name in self.rows[0] if name not in ("shape", "cloud", "method", "n"))]
+        lines, names = (
+            [],
+            [
+                "n",
+                *(name for name in self.rows[0] if name not in ("shape", "cloud", "method", "n")),
+            ],
+        )
         for (kind, method), own in grouped(self.rows, "cloud", "method").items():
             title = KINDS[_parsed(kind)[0]][0].format(kind.partition(":")[2])
-            lines.append(mean_row(own, [*names, "poisson", "geodesics"], cloud=title, method=method))
+            lines.append(
+                mean_row(own, [*names, "poisson", "geodesics"], cloud=title, method=method)
+            )
         shapes = len(grouped(self.rows, "shape"))
         return f"Means over {shapes} shapes\n\n{markdown(lines, formats={'n': '.0f'})}"
 
 
 def compare_scans(paths: Sequence[str | Path], measure: ScanMeasure, jobs: int = 1) -> ScanReport:
     """Measure files and folders of meshes, cloud by cloud."""
-    return ScanReport(*measure_files(measure, paths, jobs, [(kind,) for kind in measure.kinds]), asdict(measure))
+    return ScanReport(
+        *measure_files(measure, paths, jobs, [(kind,) for kind in measure.kinds]), asdict(measure)
+    )

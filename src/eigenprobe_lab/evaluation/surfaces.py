@@ -1,20 +1,23 @@
-"""The single-shape table: every method on every shape against the oracle, its report, and the paper's figures.
+"""The single-shape table: every method on every shape against the oracle, its report, and the
+paper's figures.
 
-    mesh -> n farthest points of its vertices -> method -> Basis -> compare with the oracle at those points -> one row
+    mesh -> n farthest points of its vertices -> method -> Basis -> compare with the oracle at those
+    points -> one row
 
-A row holds the cosines (by index, matched, as subspaces) at each level ``k``, the eigenvalue discrepancy, the ``xyz``
-reconstruction error over the oracle's, the correlation of the mass with true area, and the seconds it took. With
-``volume`` the points are drawn inside closed meshes and the oracle is the Laplacian of a grid that fills them.
+A row holds the cosines (by index, matched, as subspaces) at each level ``k``, the eigenvalue
+discrepancy, the ``xyz`` reconstruction error over the oracle's, the correlation of the mass with
+true area, and the seconds it took. With ``volume`` the points are drawn inside closed meshes and
+the oracle is the Laplacian of a grid that fills them.
 
     headline   shape x (published, methods...) x (k <= 10, 20, 50, eigenvalue discrepancy)
-    details    one line per shape and method: matched, subspace, reconstruction over the oracle's, mass, seconds
-    NAME-METHOD-vectors.png    eigenfunctions of method and oracle with their cosines
+    details    one line per shape and method: matched, subspace, reconstruction over the oracle's,
+    mass, seconds NAME-METHOD-vectors.png    eigenfunctions of method and oracle with their cosines
     NAME-eigenvalues.png       eigenvalue curves of all methods and the oracle
     NAME-METHOD-mass.png       the mass on the shape, beside true area
     NAME-METHOD-rebuilt.png    coordinates from the first k vectors, method above oracle
 
-Figures are drawn on the mesh. Values known at the samples are carried to its vertices as those of a basis are to new
-points (`KernelExtension`).
+Figures are drawn on the mesh. Values known at the samples are carried to its vertices as those of a
+basis are to new points (`KernelExtension`).
 """
 
 import time
@@ -29,13 +32,13 @@ import torch
 
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
-from eigenprobe.evaluation import mass_correlation, rebuild, rebuild_weighted, weighted_error
 from eigenprobe.extensions import KernelExtension
 from eigenprobe.geometry import load, point_cloud
-from eigenprobe.host import tables
 from eigenprobe.host.tables import Record
 from eigenprobe.readers.mesh import Array
 
+from . import reports as tables
+from .areas import mass_correlation, rebuild, rebuild_weighted, weighted_error
 from .samples import Measured, Sample, agreement, measure_files
 
 METHODS = ("direct", "network", "pretrained", "robust", "oracle")
@@ -52,9 +55,13 @@ def levels(k: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Published:
-    """Printed numbers of another work to stand beside ours, remarks on its shapes, and a group of them."""
+    """Printed numbers of another work to stand beside ours, remarks on its shapes, and a group of
+    them.
+    """
 
-    numbers: Callable[[str], Mapping[str, float]]  # shape -> column -> number, empty where there is none
+    numbers: Callable[
+        [str], Mapping[str, float]
+    ]  # shape -> column -> number, empty where there is none
     notes: Mapping[str, str]
     group: str
     members: Sequence[str]
@@ -80,7 +87,11 @@ class Evaluation(tables.Report):
 
     def of(self, method: str, shapes: Sequence[str] | None = None) -> list[Record]:
         """The rows of one method, of all shapes or of some."""
-        return [row for row in self.rows if row["method"] == method and (shapes is None or row["shape"] in shapes)]
+        return [
+            row
+            for row in self.rows
+            if row["method"] == method and (shapes is None or row["shape"] in shapes)
+        ]
 
     def mean(self, method: str, shapes: Sequence[str] | None = None) -> Record:
         """Column means of one method over all shapes or over some."""
@@ -94,11 +105,20 @@ class Evaluation(tables.Report):
             name, members = self.published.group, self.published.members
             found = [shape for shape in members if shape in self.shapes]
             if 0 < len(found) < len(self.shapes):
-                groups = {name if len(found) == len(members) else f"{name} ({len(found)})": found, **groups}
-        return [{"over": name, **self.mean(method, group)} for name, group in groups.items() for method in self.methods]
+                groups = {
+                    name if len(found) == len(members) else f"{name} ({len(found)})": found,
+                    **groups,
+                }
+        return [
+            {"over": name, **self.mean(method, group)}
+            for name, group in groups.items()
+            for method in self.methods
+        ]
 
     def beside_published(self) -> Self:
-        """The same with the published numbers of every shape in columns ``paper_*``, and the remarks on it."""
+        """The same with the published numbers of every shape in columns ``paper_*``, and the
+        remarks on it.
+        """
         if self.published is None or self.facts.get("volume"):
             return self
         rows, of = [], self.published
@@ -115,20 +135,33 @@ class Evaluation(tables.Report):
     def write(self, folder: Path, name: str) -> Self:
         """Also the means, and the figures drawn in ``folder/figures``."""
         drawn = sorted((folder / "figures").glob("*.png"))
-        found = tables.Report.write(replace(self, facts=self.facts | {"means": self.means()}), folder, name)
+        found = tables.Report.write(
+            replace(self, facts=self.facts | {"means": self.means()}), folder, name
+        )
         return replace(found, written=(*found.written, *drawn))
 
     def headline(self) -> str:
         """The paper's table: by level, the published number and then each method's."""
         blocks = {shape: rows for (shape,), rows in tables.grouped(self.rows, "shape").items()}
-        blocks |= {f"**mean, {over}**": rows for (over,), rows in tables.grouped(self.means(), "over").items()}
+        blocks |= {
+            f"**mean, {over}**": rows
+            for (over,), rows in tables.grouped(self.means(), "over").items()
+        }
         measures = {f"cosine_{k}": f"k≤{k}" for k in self.levels} | {"discrepancy": "λ disc."}
-        shown = product(measures.items(), ["paper", *(name for name in self.methods if name != "oracle")])
-        columns = {"shape": "shape"} | {f"{key} {who}": f"{title} {who}" for (key, title), who in shown}
+        shown = product(
+            measures.items(), ["paper", *(name for name in self.methods if name != "oracle")]
+        )
+        columns = {"shape": "shape"} | {
+            f"{key} {who}": f"{title} {who}" for (key, title), who in shown
+        }
         lines = []
         for name, rows in blocks.items():
             line = {f"{key} {row['method']}": row.get(key) for row in rows for key in measures}
-            known = {f"{key} paper": rows[0][f"paper_{key}"] for key in measures if f"paper_{key}" in rows[0]}
+            known = {
+                f"{key} paper": rows[0][f"paper_{key}"]
+                for key in measures
+                if f"paper_{key}" in rows[0]
+            }
             lines.append({"shape": name} | known | line)
         return tables.markdown(lines, columns)
 
@@ -142,25 +175,40 @@ class Evaluation(tables.Report):
     def details(self) -> str:
         """Everything else, by shape and method."""
         columns = {"shape": "shape", "method": "method", "n": "n"}
-        columns |= {f"{name}_{k}": f"{name} {k}" for name in ("matched", "subspace") for k in self.levels}
+        columns |= {
+            f"{name}_{k}": f"{name} {k}" for name in ("matched", "subspace") for k in self.levels
+        }
         columns |= {"deviation": "λ disc. ±"} | self._rest("")
         return tables.markdown(self.rows, columns, formats={"seconds": ".2f"})
 
     def _rest(self, sign: str) -> dict[str, str]:
         columns = {f"rebuild_ratio_{k}": f"xyz/oracle {sign}{k}" for k in self.levels}
-        columns |= {"mass_correlation": "mass~area"} | ({"dimension": "dim"} if self.facts.get("volume") else {})
-        columns |= {"gap": "loss gap", "steps_to_1_percent": "steps to 1 %", "seconds_to_1_percent": "s to 1 %"}
+        columns |= {"mass_correlation": "mass~area"} | (
+            {"dimension": "dim"} if self.facts.get("volume") else {}
+        )
+        columns |= {
+            "gap": "loss gap",
+            "steps_to_1_percent": "steps to 1 %",
+            "seconds_to_1_percent": "s to 1 %",
+        }
         return columns | {"seconds": "s"}
 
     def remarks(self) -> list[str]:
-        """Where the coordinates are rebuilt better than by the oracle, what differs, what was skipped."""
+        """Where the coordinates are rebuilt better than by the oracle, what differs, what was
+        skipped.
+        """
         remarks = []
         for method in [name for name in self.methods if name not in PEERS]:
             better = {
-                k: [r["shape"] for r in self.of(method) if (r.get(f"rebuild_ratio_{k}") or 1) < 1] for k in self.levels
+                k: [r["shape"] for r in self.of(method) if (r.get(f"rebuild_ratio_{k}") or 1) < 1]
+                for k in self.levels
             }
-            if found := "; ".join(f"k={k}: {', '.join(names)}" for k, names in better.items() if names):
-                remarks.append(f"Coordinates rebuilt better by {method} than by the oracle's basis: {found}.")
+            if found := "; ".join(
+                f"k={k}: {', '.join(names)}" for k, names in better.items() if names
+            ):
+                remarks.append(
+                    f"Coordinates rebuilt better by {method} than by the oracle's basis: {found}."
+                )
         notes = {row["shape"]: row["note"] for row in self.rows if row.get("note")}
         if listed := "; ".join(f"{shape} ({note})" for shape, note in notes.items()):
             remarks.append(f"Files that differ from the paper's: {listed}.")
@@ -169,7 +217,8 @@ class Evaluation(tables.Report):
 
 @dataclass(frozen=True)
 class Measure:
-    """What to measure: one file in, its rows out. Plain data, so that it can be sent to other processes.
+    """What to measure: one file in, its rows out. Plain data, so that it can be sent to other
+    processes.
 
     ``figures`` is the folder to draw in, if any; ``options`` go to `eigenprobe.decompose`.
     """
@@ -185,9 +234,13 @@ class Measure:
     def __post_init__(self) -> None:
         unknown = sorted(set(self.methods) - set(METHODS))
         if unknown or not self.methods:
-            raise InputError(f"methods must be among {', '.join(METHODS)}, got {', '.join(unknown) or 'none'}")
+            raise InputError(
+                f"methods must be among {', '.join(METHODS)}, got {', '.join(unknown) or 'none'}"
+            )
         if self.n < 3 or self.k < 2:
-            raise InputError(f"expected n >= 3 points and k >= 2 vectors, got n={self.n} and k={self.k}")
+            raise InputError(
+                f"expected n >= 3 points and k >= 2 vectors, got n={self.n} and k={self.k}"
+            )
 
     def __call__(self, path: Path) -> Measured:
         shape = load(path)
@@ -216,7 +269,9 @@ class Measure:
         if method == "oracle":
             weights = sample.areas / sample.areas.sum()
             normalized = sample.vectors * np.sqrt(weights)[:, None]
-            return Basis(normalized, weights, sample.eigenvalues, sample.points, {"method": "oracle"})
+            return Basis(
+                normalized, weights, sample.eigenvalues, sample.points, {"method": "oracle"}
+            )
         from eigenprobe.decomposition import Method, decompose
 
         options = self.options if method == "pretrained" else {"seed": self.seed, **self.options}
@@ -225,11 +280,22 @@ class Measure:
     def row(self, method: str, sample: Sample, basis: Basis) -> Record:
         """All measures of one method on one shape but its time."""
         ks, shape = levels(self.k), sample.shape
-        row: Record = {"shape": shape.name, "method": method, "vertices": shape.n, "n": len(sample.points)}
+        row: Record = {
+            "shape": shape.name,
+            "method": method,
+            "vertices": shape.n,
+            "n": len(sample.points),
+        }
         row |= agreement(sample.compare(basis.vectors, basis.eigenvalues), ks)
         x, areas = sample.points, sample.areas
-        exact = {k: weighted_error(x, rebuild_weighted(sample.vectors, x, k, areas), areas) for k in ks}
-        ours = exact if method == "oracle" else {k: weighted_error(x, rebuild(basis, x, k), areas) for k in ks}
+        exact = {
+            k: weighted_error(x, rebuild_weighted(sample.vectors, x, k, areas), areas) for k in ks
+        }
+        ours = (
+            exact
+            if method == "oracle"
+            else {k: weighted_error(x, rebuild(basis, x, k), areas) for k in ks}
+        )
         row |= {f"rebuild_{k}": ours[k] for k in ks}
         if method != "oracle":
             row |= {f"rebuild_ratio_{k}": ours[k] / exact[k] for k in ks}
@@ -240,16 +306,23 @@ class Measure:
         return row
 
 
-def run(paths: Sequence[str | Path], measure: Measure, jobs: int = 1, published: Published | None = None) -> Evaluation:
+def run(
+    paths: Sequence[str | Path], measure: Measure, jobs: int = 1, published: Published | None = None
+) -> Evaluation:
     """Measure files and folders of meshes, ``jobs`` shapes at a time.
 
-    A file that cannot be used is named in ``Evaluation.failed`` and skipped; only when none can is it an error.
+    A file that cannot be used is named in ``Evaluation.failed`` and skipped; only when none can is
+    it an error.
     """
     facts = {name: value for name, value in asdict(measure).items() if name != "figures"}
-    return Evaluation(*measure_files(measure, paths, jobs), facts, published=published).beside_published()
+    return Evaluation(
+        *measure_files(measure, paths, jobs), facts, published=published
+    ).beside_published()
 
 
-def draw_shape(folder: Path, sample: Sample, bases: dict[str, Basis], levels: tuple[int, ...]) -> None:
+def draw_shape(
+    folder: Path, sample: Sample, bases: dict[str, Basis], levels: tuple[int, ...]
+) -> None:
     """All figures of one shape into ``folder``."""
     from eigenprobe.viz import figures
 
@@ -267,19 +340,32 @@ def draw_shape(folder: Path, sample: Sample, bases: dict[str, Basis], levels: tu
         return found.numpy().reshape(-1, *np.shape(values)[1:])
 
     curves = {method: basis.eigenvalues for method, basis in bases.items() if method != "oracle"}
-    figures.eigenvalue_curves({**curves, "oracle": sample.eigenvalues}, folder / f"{name}-eigenvalues.png", title=name)
-    exact = {k: carry(rebuild_weighted(sample.vectors, sample.points, k, sample.areas)) for k in levels}
-    share = len(sample.points) / len(points)  # the figure of the mass counts in equal shares of what it is given
+    figures.eigenvalue_curves(
+        {**curves, "oracle": sample.eigenvalues}, folder / f"{name}-eigenvalues.png", title=name
+    )
+    exact = {
+        k: carry(rebuild_weighted(sample.vectors, sample.points, k, sample.areas)) for k in levels
+    }
+    share = len(sample.points) / len(
+        points
+    )  # the figure of the mass counts in equal shares of what it is given
     truth = None if faces is None else carry(sample.areas) * share
     for method, basis in bases.items():
         if method in PEERS:
             continue
         alignment = sample.compare(basis.vectors, basis.eigenvalues)
         look: dict[str, Any] = {"faces": faces, "size": PIXELS}
-        vectors, mass, rebuilt = (folder / f"{name}-{method}-{what}.png" for what in ("vectors", "mass", "rebuilt"))
-        both, shown = (carry(basis.vectors), carry(sample.vectors)), [i for i in SHOWN if i < alignment.k]
+        vectors, mass, rebuilt = (
+            folder / f"{name}-{method}-{what}.png" for what in ("vectors", "mass", "rebuilt")
+        )
+        both, shown = (
+            (carry(basis.vectors), carry(sample.vectors)),
+            [i for i in SHOWN if i < alignment.k],
+        )
         names = (method, "oracle")
-        figures.against_oracle(points, *both, alignment.cosines, columns=shown, names=names, path=vectors, **look)
+        figures.against_oracle(
+            points, *both, alignment.cosines, columns=shown, names=names, path=vectors, **look
+        )
         figures.mass(points, carry(basis.mass) * share, reference=truth, path=mass, **look)
         ours = {k: carry(rebuild(basis, sample.points, k)) for k in levels}
         figures.reconstructions(points, {method: ours, "oracle": exact}, path=rebuilt, **look)

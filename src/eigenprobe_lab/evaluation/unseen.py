@@ -1,7 +1,8 @@
-"""The table of unseen shapes: |cosine| with the oracle, averaged over i <= 5, 10, ..., 50, by start and stage.
+"""The table of unseen shapes: |cosine| with the oracle, averaged over i <= 5, 10, ..., 50, by start
+and stage.
 
-Measured by `pretrained` (our model) and by `paper.generalisation` (the paper's network); both have `polynomials` of the
-input beside them, which no training has touched.
+Measured by `pretrained` (our model) and by `paper.generalisation` (the paper's network); both have
+`polynomials` of the input beside them, which no training has touched.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,8 +13,9 @@ import torch
 from torch import Tensor
 
 from eigenprobe.evaluation import compare_vectors
-from eigenprobe.host.tables import Record, Report, grouped, markdown, mean_row
+from eigenprobe.host.tables import Record
 from eigenprobe.readers.mesh import Array
+from eigenprobe_lab.evaluation.reports import Report, grouped, markdown, mean_row
 
 Published = Mapping[str, Sequence[float]]  # by collection, one number per level
 LEVELS = tuple(range(5, 55, 5))
@@ -23,7 +25,9 @@ BY_COLLECTION += [("its inputs alone", "feed-forward")]
 
 @dataclass(frozen=True)
 class Generalisation(Report):
-    """Rows: one per shape, start and stage (and one per shape for the closed form); ``published`` rows stand first."""
+    """Rows: one per shape, start and stage (and one per shape for the closed form); ``published``
+    rows stand first.
+    """
 
     published: Published = field(default_factory=dict)
 
@@ -34,7 +38,11 @@ class Generalisation(Report):
         table = []
         if domain == "surface":
             for name, values in self.published.items():
-                printed = {f"k<={k}": value for k, value in zip(LEVELS, values, strict=True) if f"k<={k}" in numbers}
+                printed = {
+                    f"k<={k}": value
+                    for k, value in zip(LEVELS, values, strict=True)
+                    if f"k<={k}" in numbers
+                }
                 about = {"start": f"the paper, {name}", "stage": "feed-forward"}
                 table.append(about | printed | {"subspace 10": "not printed"})
         for (start, stage), rows in grouped(chosen, "start", "stage").items():
@@ -42,7 +50,9 @@ class Generalisation(Report):
         return table
 
     def collections(self) -> list[Record]:
-        """The surfaces by collection (the folder, or what stands before ``__`` in the file name)."""
+        """The surfaces by collection (the folder, or what stands before ``__`` in the file
+        name).
+        """
         surfaces = [row for row in self.rows if row["domain"] == "surface"]
         shown = [row for row in surfaces if (row["start"], row["stage"]) in BY_COLLECTION]
         levels = [f"k<={level}" for level in (5, 10, 20, 50) if f"k<={level}" in shown[0]]
@@ -55,8 +65,13 @@ class Generalisation(Report):
         parts = []
         for (domain,), rows in grouped(self.rows, "domain").items():
             count = len({row["shape"] for row in rows})
-            against = "the mesh oracle" if domain == "surface" else "the closed form on the same points"
-            parts.append(f"{count} unseen {domain}s, n={self.facts['n']}, |cosine| with {against}, mean over i <= k")
+            against = (
+                "the mesh oracle" if domain == "surface" else "the closed form on the same points"
+            )
+            parts.append(
+                f"{count} unseen {domain}s, n={self.facts['n']}, |cosine| with {against}, "
+                "mean over i <= k"
+            )
             parts.append(markdown(self.means(domain)))
         if len({row["group"] for row in self.rows}) > 1:
             parts += ["By collection", markdown(self.collections())]
@@ -72,6 +87,12 @@ def agreement_by_level(vectors: Array, truth: Array) -> dict[str, float]:
 
 
 def polynomials(points: Tensor, k: int) -> Tensor:
-    """The first ``k`` monomials of the coordinates ``(n, 3)`` by degree: what the input gives without a network."""
-    powers = sorted(((a, b, c) for a in range(9) for b in range(9) for c in range(9) if a + b + c < 9), key=sum)
-    return torch.stack([(points ** torch.tensor(power).to(points)).prod(1) for power in powers[:k]], 1)
+    """The first ``k`` monomials of the coordinates ``(n, 3)`` by degree: what the input gives
+    without a network.
+    """
+    powers = sorted(
+        ((a, b, c) for a in range(9) for b in range(9) for c in range(9) if a + b + c < 9), key=sum
+    )
+    return torch.stack(
+        [(points ** torch.tensor(power).to(points)).prod(1) for power in powers[:k]], 1
+    )

@@ -1,9 +1,10 @@
 """Batches prepared in blocks, because preparing one costs more than a step of training.
 
-    step -> block, place:    each of the `size` batches of a block is seen `passes` times, in a new order each time
+    step -> block, place:    each of the `size` batches of a block is seen `passes` times, in a new
+    order each time
 
-What a step sees depends on the seed and the step alone.  With `workers`, so many processes prepare the next blocks
-while the network trains on as many of them, mixed.
+What a step sees depends on the seed and the step alone.  With `workers`, so many processes prepare
+the next blocks while the network trains on as many of them, mixed.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from ..shapes.contacts import FoldedShapes
 from ..shapes.dense import Dense
-from .timed import TimedSettings
+from .schedule import TimedSettings
 
 T = TypeVar("T")
 PATIENCE = 1800  # seconds for a block, after which a worker must have been killed
@@ -42,7 +43,9 @@ class Blocks(Generic[T]):
         """The batch of a step: ``prepare(block, place)``, once."""
         block, place = divmod(step, self.size * self.passes)
         turn, place = divmod(place, self.size)
-        order = torch.randperm(self.size, generator=torch.Generator().manual_seed(block * self.passes + turn))
+        order = torch.randperm(
+            self.size, generator=torch.Generator().manual_seed(block * self.passes + turn)
+        )
         if self._block != block:
             self._block, self._batches = block, {}
         if (place := int(order[place])) not in self._batches:
@@ -63,7 +66,9 @@ class FoldedStream(ABC, Generic[T]):
         self._ahead = _Workers(self, s.workers) if s.workers else None
 
     def to(self, device: torch.device | str, rank: int = 0) -> Self:
-        """The stream on a device, as the process ``rank`` sees it: every process trains on shapes of its own."""
+        """The stream on a device, as the process ``rank`` sees it: every process trains on shapes
+        of its own.
+        """
         here = (torch.device(device), rank)
         if here != (self.device, self.rank):
             self.device, self.rank = here
@@ -83,24 +88,44 @@ class FoldedStream(ABC, Generic[T]):
         """One batch: some shapes of the kept blocks, sampled at one size."""
 
     def draw(
-        self, block: int, sizes: Sequence[int], points: int, coin: torch.Generator, most: int = 1 << 30
-    ) -> tuple[int, Dense, tuple[Tensor, ...], Tensor]:
-        """One of the sizes, and some shapes with the links between their points and the order of their vertices: as
-        many as make ``points`` when they are sampled at that size, but at most ``most``."""
-        recent = max(0, block - int(torch.randint(self._shapes.kept, (), generator=coin)))
-        shapes, graph, order = self._shapes.block(recent)
+        self,
+        block: int,
+        sizes: Sequence[int],
+        points: int,
+        coin: torch.Generator,
+        most: int = 1 << 30,
+        source: Any = None,
+    ) -> tuple[int, Dense, tuple[Tensor, Tensor], Tensor]:
+        """One of the sizes, and some shapes with the links between their points and the order of
+        their vertices: as many as make ``points`` when they are sampled at that size, but at most
+        ``most``.  ``source`` has blocks of shapes; by default the folded ones.
+        """
+        source = source or self._shapes
+        recent = max(0, block - int(torch.randint(source.kept, (), generator=coin)))
+        shapes, graph, order = source.block(recent)
         size = sizes[int(torch.randint(len(sizes), (), generator=coin))]
-        rows = torch.randperm(len(order), generator=coin)[: max(1, min(most, points // size))].to(self.device)
-        return size, Dense(*(part[rows] for part in shapes)), tuple(part[rows] for part in graph), order[rows]
+        rows = torch.randperm(len(order), generator=coin)[: max(1, min(most, points // size))].to(
+            self.device
+        )
+        return (
+            size,
+            Dense(*(part[rows] for part in shapes)),
+            (graph[0][rows], graph[1][rows]),
+            order[rows],
+        )
 
 
 class _Workers:
-    """Processes that prepare the blocks of a stream: each ``count`` of them together are one block to the trainer."""
+    """Processes that prepare the blocks of a stream: each ``count`` of them together are one block
+    to the trainer.
+    """
 
     def __init__(self, stream: FoldedStream[Any], count: int) -> None:
         self.count, self.size, self.device = count, stream.settings.block, stream.device
         start = type(stream), replace(stream.settings, workers=0), stream.device, stream.rank
-        self.pool = get_context("spawn").Pool(count, _start, start)  # its processes end with this one
+        self.pool = get_context("spawn").Pool(
+            count, _start, start
+        )  # its processes end with this one
         self.found: dict[int, list[AsyncResult[list[Any]]]] = {}
 
     def batch(self, block: int, place: int) -> Any:
@@ -108,7 +133,9 @@ class _Workers:
         for number in (block, block + 1):
             if number not in self.found:
                 first = number * self.count
-                self.found[number] = [self.pool.apply_async(_block, (first + i,)) for i in range(self.count)]
+                self.found[number] = [
+                    self.pool.apply_async(_block, (first + i,)) for i in range(self.count)
+                ]
         self.found = {number: blocks for number, blocks in self.found.items() if number >= block}
         worker, inside = divmod(place, self.size)
         arrays = self.found[block][worker].get(PATIENCE)[inside]
@@ -118,7 +145,9 @@ class _Workers:
 _stream: FoldedStream[Any]  # of a worker process
 
 
-def _start(kind: type[FoldedStream[Any]], settings: FoldedSettings, device: torch.device, rank: int) -> None:
+def _start(
+    kind: type[FoldedStream[Any]], settings: FoldedSettings, device: torch.device, rank: int
+) -> None:
     global _stream
     torch.set_num_threads(1)
     _stream = kind(settings).to(device, rank)
@@ -134,7 +163,13 @@ def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     """Dataclasses and tuples with their tensors or arrays changed."""
     if isinstance(value, int):
         return value
-    names = value._fields if hasattr(value, "_fields") else getattr(value, "__dataclass_fields__", ())
+    names = (
+        value._fields if hasattr(value, "_fields") else getattr(value, "__dataclass_fields__", ())
+    )
     if names:
         return type(value)(*(_mapped(getattr(value, name), change) for name in names))
-    return tuple(_mapped(each, change) for each in value) if isinstance(value, tuple) else change(value)
+    return (
+        tuple(_mapped(each, change) for each in value)
+        if isinstance(value, tuple)
+        else change(value)
+    )

@@ -1,10 +1,13 @@
-r"""Pretraining: one network for all shapes, on procedural clouds, by reconstruction and a term that orders columns.
+r"""Pretraining: one network for all shapes, on procedural clouds, by reconstruction and a term that
+orders columns.
 
-    Q = orthonormalise(M^{1/2} [1, Z]),   C = mean over levels of exp(-t L) / tr exp(-t L),   tr exp(-t L) = level
-    e_k = 1 - sum_{i <= k} q_i^T C q_i,   loss = sum_k w_k e_k + alignment * misalignment,   w_k prop. to k^-decay
+    Q = orthonormalise(M^{1/2} [1, Z]),   C = mean over levels of exp(-t L) / tr exp(-t L),   tr
+    exp(-t L) = level e_k = 1 - sum_{i <= k} q_i^T C q_i,   loss = sum_k w_k e_k + alignment *
+    misalignment,   w_k prop. to k^-decay
 
-The schedule runs on training *time* (or steps, whichever is further), kept in the checkpoint with weights, averages and
-optimiser, so a run may be cut into pieces of a few minutes on machines of different speed. `b` clouds, `n` points.
+The schedule runs on training *time* (or steps, whichever is further), kept in the checkpoint with
+weights, averages and optimiser, so a run may be cut into pieces of a few minutes on machines of
+different speed. `b` clouds, `n` points.
 """
 
 from dataclasses import dataclass, field
@@ -15,24 +18,42 @@ import torch
 from torch import Tensor
 
 from eigenprobe.errors import InputError
-from eigenprobe.host.files import write_json
+from eigenprobe.host.files import write_json, write_text
 from eigenprobe.host.weights import drawing
-from eigenprobe.networks.spectral import Inputs, SpectralConfig, SpectralNetwork, diffusion, inputs, masses
+from eigenprobe.networks.spectral import (
+    Inputs,
+    SpectralConfig,
+    SpectralNetwork,
+    diffusion,
+    inputs,
+    masses,
+)
 from eigenprobe.probes import Objective
 from eigenprobe.search.layout import canonical_pose
 from eigenprobe.smoothers import Smoother
 from eigenprobe.training import RunSettings
-from eigenprobe.training.recipes import recipe_kind
 
 from ..shapes.stream import ShapeSettings, ShapeStream
 from .blocks import Blocks
-from .reconstruction import dense_is_faster, energies, held_out_clouds, measure, misalignment, relative_errors
-from .timed import TimedModule, TimedSettings, train_timed
+from .card import render
+from .recipes import recipe_kind
+from .reconstruction import (
+    dense_is_faster,
+    energies,
+    held_out_clouds,
+    measure,
+    misalignment,
+    relative_errors,
+)
+from .schedule import TimedSettings
+from .timed import TimedModule, train_timed
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Rotations of up to about `turn` radians away from the canonical pose, for a `share` of the clouds."""
+    """Rotations of up to about `turn` radians away from the canonical pose, for a `share` of the
+    clouds.
+    """
 
     turn: float = 0.15
     share: float = 0.7
@@ -40,7 +61,9 @@ class Augmentation:
 
 @dataclass(frozen=True)
 class PretrainSettings(TimedSettings):
-    """Everything about a run. Graphs, diffusion and inputs cost more than a step of the network, hence the blocks."""
+    """Everything about a run. Graphs, diffusion and inputs cost more than a step of the network,
+    hence the blocks.
+    """
 
     network: SpectralConfig = field(default_factory=SpectralConfig)
     shapes: ShapeSettings = field(default_factory=ShapeSettings)
@@ -56,7 +79,9 @@ class PretrainSettings(TimedSettings):
 
 
 class PretrainModule(TimedModule):
-    """`SpectralModule` on streams of clouds: graph, diffusion and covariance are made on the device at every step."""
+    """`SpectralModule` on streams of clouds: graph, diffusion and covariance are made on the device
+    at every step.
+    """
 
     settings: PretrainSettings
 
@@ -87,21 +112,29 @@ class PretrainModule(TimedModule):
         energy, basis = energies(z, smoother, seen.moments, self.settings.levels)
         errors = relative_errors(energy)
         loss = self.objective.reduce(errors, torch.ones_like(errors[:, 0]))
-        return loss + self.settings.alignment * misalignment(energy, basis) if self.settings.alignment else loss
+        return (
+            loss + self.settings.alignment * misalignment(energy, basis)
+            if self.settings.alignment
+            else loss
+        )
 
     def prepared(self, stream: ShapeStream, step: int) -> tuple[Smoother, Inputs]:
         """The batch of a step."""
 
         def prepare(block: int, place: int) -> tuple[Smoother, Inputs]:
             index = block * self.settings.block + place
-            generator = torch.Generator(self.device).manual_seed(self.seed * 1_000_003 + index * 64 + stream.rank)
+            generator = torch.Generator(self.device).manual_seed(
+                self.seed * 1_000_003 + index * 64 + stream.rank
+            )
             return self.prepare(stream.at(index), generator)
 
         return self._blocks.at(step, prepare)
 
     def columns(self, seen: Inputs, smoother: Smoother) -> Tensor:
         network = cast(SpectralNetwork, self.network)
-        with torch.autocast(seen.features.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
+        with torch.autocast(
+            seen.features.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"
+        ):
             raw, mixing = network.raw(seen)
         return network.finish(raw, mixing, seen, smoother)
 
@@ -114,14 +147,24 @@ class PretrainModule(TimedModule):
         facts = self.evaluate()
         self.remember(**facts)
         for name, value in facts.items():
-            self.log(f"val/{name}", value, prog_bar=name in ("cosine20", "excess"), batch_size=1, sync_dist=True)
+            self.log(
+                f"val/{name}",
+                value,
+                prog_bar=name in ("cosine20", "excess"),
+                batch_size=1,
+                sync_dist=True,
+            )
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
-        """Feed-forward and Ritz measures on held-out procedural shapes against their closed form."""
+        """Feed-forward and Ritz measures on held-out procedural shapes against their closed
+        form.
+        """
         if not self._held:
             stream = self.settings.shapes
-            self._held = held_out_clouds(self.settings.held_out, stream.typical, self.device, stream.families)
+            self._held = held_out_clouds(
+                self.settings.held_out, stream.typical, self.device, stream.families
+            )
         out: list[dict[str, float]] = []
         for clouds, vectors in self._held:
             smoother = diffusion(clouds)
@@ -131,7 +174,9 @@ class PretrainModule(TimedModule):
         return {name: sum(o[name] for o in out) / len(out) for name in out[0]}
 
 
-def perturbed_pose(clouds: Tensor, smoother: Smoother, how: Augmentation, generator: torch.Generator) -> Tensor:
+def perturbed_pose(
+    clouds: Tensor, smoother: Smoother, how: Augmentation, generator: torch.Generator
+) -> Tensor:
     """The canonical pose, turned a little about a random axis."""
     pose = canonical_pose(clouds, masses(smoother))
     b, device = len(clouds), clouds.device
@@ -144,23 +189,34 @@ def perturbed_pose(clouds: Tensor, smoother: Smoother, how: Augmentation, genera
 
 
 @recipe_kind("pretrain", PretrainSettings, ("minutes", "piece", "steps", "optimiser", "rate"))
-def pretrain(settings: PretrainSettings, folder: Path, how: RunSettings | None = None, **changes: Any) -> Path:
+def pretrain(
+    settings: PretrainSettings, folder: Path, how: RunSettings | None = None, **changes: Any
+) -> Path:
     """Run (or go on with) pretraining in `folder`; returns the folder of the exported model.
 
-    Each call trains until the budget, the piece or the steps are used up, and exports the averaged weights so far.
-    `changes` are fields of `RunSettings`: device, resume, flags.
+    Each call trains until the budget, the piece or the steps are used up, and exports the averaged
+    weights so far. `changes` are fields of `RunSettings`: device, resume, flags.
     """
     from eigenprobe.pretrained.model import SpectralModel
 
     if settings.schedule.minutes <= 0 or settings.schedule.steps <= 0:
         raise InputError(f"expected a positive budget, got {settings.schedule}")
-    module, every, source = PretrainModule(settings), settings.validate_every, {"network": str(settings.network)}
+    module, every, source = (
+        PretrainModule(settings),
+        settings.validate_every,
+        {"network": str(settings.network)},
+    )
     changes |= {"folder": folder, "validate_every": every, "source": source}
-    trainer, facts = train_timed(module, ShapeStream(settings.shapes), how, [0] if every else None, **changes)
+    trainer, facts = train_timed(
+        module, ShapeStream(settings.shapes), how, [0] if every else None, **changes
+    )
     module.remember(**module.evaluate())
     facts |= {"history": module.history, "skipped": module.report_skipped()}
     if trainer.is_global_zero:
         network = cast(SpectralNetwork, module.network).cpu().float()
         SpectralModel(network, facts).save_pretrained(folder / "model")
+        count = sum(p.numel() for p in network.parameters())
+        text = render(network.config, facts, count, (folder / "model").name)
+        write_text(folder / "model" / "README.md", text)
         write_json(folder / "history.json", facts)
     return folder / "model"

@@ -1,21 +1,24 @@
-"""Training by the clock: the schedule runs on training *time* (or steps, whichever is further), kept in the checkpoint.
+"""Training by the clock: the schedule runs on training *time* (or steps, whichever is further),
+kept in the checkpoint.
 
     rate(t) = highest * factor(progress),    progress = max(seconds / budget, step / steps)
-    m <- beta m + (1 - beta) g;    u = orthogonalise((1 - beta) g + beta m);    W <- (1 - rate decay) W - rate s u
+    m <- beta m + (1 - beta) g;    u = orthogonalise((1 - beta) g + beta m);    W <- (1 - rate
+    decay) W - rate s u
 
-So a run may be cut into pieces of a few minutes on machines of different speed. Hidden matrices move by Muon (Jordan
-et al. 2024), second line: `orthogonalise` sends every singular value close to 1; `s = sqrt(max(1, p / q))` for
-`W (p, q)`. `torch.optim.Muon` gives the same numbers matrix by matrix: 96 ms per step of the shipped recipe on an H200,
-where matrices of one shape stacked take 76 ms. It also has no `found_inf`, without which the device must be asked at
-every step whether the gradient was finite. All else is torch's AdamW, in one optimiser: Lightning takes one.
+So a run may be cut into pieces of a few minutes on machines of different speed. Hidden matrices
+move by Muon (Jordan et al. 2024), second line: `orthogonalise` sends every singular value close to
+1; `s = sqrt(max(1, p / q))` for `W (p, q)`. `torch.optim.Muon` gives the same numbers matrix by
+matrix: 96 ms per step of the shipped recipe on an H200, where matrices of one shape stacked take 76
+ms. It also has no `found_inf`, without which the device must be asked at every step whether the
+gradient was finite. All else is torch's AdamW, in one optimiser: Lightning takes one.
 """
 
 import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import asdict, replace
+from typing import Any
 
 import lightning.pytorch as pl
 import torch
@@ -25,48 +28,15 @@ from eigenprobe.host.files import Facts
 from eigenprobe.host.tables import Record
 from eigenprobe.training import ManifoldData, Optimisation, RunSettings, SpectralModule, train
 
+from .averaging import Averaged
+from .schedule import Schedule, TimedSettings
+
 MOMENTUM, BETAS = 0.95, (0.9, 0.99)  # of Muon, of AdamW
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """How long and how fast. `minutes` is the whole budget over all pieces, `piece` that of this command (0: no limit);
-    `steps` ends a run earlier. The rate warms up, stays, and falls linearly to zero over the last `cooldown` share."""
-
-    minutes: float = 14.0
-    piece: float = 0.0
-    steps: int = 1_000_000
-    optimiser: Literal["muon", "adamw"] = "muon"
-    rate: float = 0.01
-    adam_rate: float = 1e-3
-    weight_decay: float = 0.01
-    warmup: float = 0.01
-    cooldown: float = 0.6
-    clip: float = 1.0
-
-    def factor(self, progress: float) -> float:
-        """Rate at a share of the run, relative to the highest."""
-        if progress < self.warmup:
-            return max(0.02, progress / self.warmup)
-        return min(1.0, max(0.0, (1 - progress) / self.cooldown))
-
-
-@dataclass(frozen=True)
-class TimedSettings:
-    """What all recipes of timed training have: batches are prepared in blocks of ``block``, each of which is seen
-    ``passes`` times, in a new order each time; ``average`` is the decay of the averaged weights."""
-
-    schedule: Schedule = field(default_factory=Schedule)
-    block: int = 32
-    passes: int = 4
-    average: float = 0.998
-    checkpoint_every: int = 500
-    seed: int = 0
-
-
 class TimedModule(SpectralModule):
-    """A `SpectralModule` whose `schedule` counts seconds; parameter groups carry their ``highest`` rate. `settings`
-    are those of the recipe."""
+    """A `SpectralModule` whose `schedule` counts seconds; parameter groups carry their ``highest``
+    rate. `settings` are those of the recipe."""
 
     def __init__(self, network: nn.Module, settings: TimedSettings, **options: Any) -> None:
         self.schedule = settings.schedule
@@ -79,7 +49,9 @@ class TimedModule(SpectralModule):
 
     @property
     def progress(self) -> float:
-        return max(self.seconds / (60 * self.schedule.minutes), self.global_step / self.schedule.steps)
+        return max(
+            self.seconds / (60 * self.schedule.minutes), self.global_step / self.schedule.steps
+        )
 
     @property
     def rank(self) -> int:
@@ -101,13 +73,20 @@ class TimedModule(SpectralModule):
         return optimiser
 
     def count_batch(self, found: dict[str, Tensor], remembered: bool = True) -> Tensor:
-        """Count a batch; every few steps, log its loss and keep what was found in the history. Returns the loss."""
+        """Count a batch; every few steps, log its loss and keep what was found in the history.
+        Returns the loss.
+        """
         self.batches_seen += 1
         if self.global_step % self.log_every == 0:
-            for name, value in (("loss", found["loss"].detach().float()), ("progress", self.progress)):
+            for name, value in (
+                ("loss", found["loss"].detach().float()),
+                ("progress", self.progress),
+            ):
                 self.log(f"train/{name}", value, prog_bar=True, batch_size=1)
             if remembered:
-                self.remember(**{name: round(float(value.detach()), 4) for name, value in found.items()})
+                self.remember(
+                    **{name: round(float(value.detach()), 4) for name, value in found.items()}
+                )
         return found["loss"]
 
     def remember(self, **facts: float) -> None:
@@ -154,10 +133,14 @@ class TimedModule(SpectralModule):
 def train_timed(
     module: TimedModule, stream: Any, run: RunSettings | None, held_out: Any = None, **changes: Any
 ) -> tuple[pl.Trainer, Facts]:
-    """Train on a stream as `settings` say; the trainer and the facts of the run. ``changes`` are fields of ``run``."""
+    """Train on a stream as `settings` say; the trainer and the facts of the run. ``changes`` are
+    fields of ``run``.
+    """
     settings, run = module.settings, replace(run or RunSettings(), **changes)
     flags = {"max_epochs": -1, **run.flags}
-    run = replace(run, average=settings.average, checkpoint_every=settings.checkpoint_every, flags=flags)
+    run = replace(run, checkpoint_every=settings.checkpoint_every, flags=flags)
+    if settings.average > 0:
+        run = run.watched(Averaged(settings.average))
     trainer = train(module, ManifoldData(stream, held_out, settings.schedule.steps), run)
     module.to(trainer.strategy.root_device)  # Lightning hands the module back on the processor
     device = torch.cuda.get_device_name() if module.device.type == "cuda" else module.device.type
@@ -166,7 +149,9 @@ def train_timed(
 
 
 def orthogonalise(x: Tensor, steps: int = 5) -> Tensor:
-    """Approximate polar factors of a stack `(s, p, q)` by Newton-Schulz steps of a quintic, in bfloat16 on CUDA."""
+    """Approximate polar factors of a stack `(s, p, q)` by Newton-Schulz steps of a quintic, in
+    bfloat16 on CUDA.
+    """
     y = x.bfloat16() if x.is_cuda else x
     tall = y.shape[-2] > y.shape[-1]
     y = y.mT if tall else y
@@ -178,16 +163,26 @@ def orthogonalise(x: Tensor, steps: int = 5) -> Tensor:
 
 
 class MuonAdamW(torch.optim.Optimizer):
-    """The first parameter group is Muon's, the second AdamW's. A step whose `found_inf` is 1 leaves weights, moments
-    and step counts as they were."""
+    """The first parameter group is Muon's, the second AdamW's. A step whose `found_inf` is 1 leaves
+    weights, moments and step counts as they were."""
 
     found_inf: Tensor | None = None
     grad_scale: Tensor | None = None
 
-    def __init__(self, matrices: Iterable[Tensor], others: Iterable[Tensor], schedule: Schedule) -> None:
-        """The weight decay is that of the matrices; biases, norms, inputs and outputs do not decay."""
-        self._adamw = torch.optim.AdamW(list(others), schedule.adam_rate, BETAS, weight_decay=0.0, fused=True)
-        muon = {"params": list(matrices), "lr": schedule.rate, "weight_decay": schedule.weight_decay}
+    def __init__(
+        self, matrices: Iterable[Tensor], others: Iterable[Tensor], schedule: Schedule
+    ) -> None:
+        """The weight decay is that of the matrices; biases, norms, inputs and outputs do not
+        decay.
+        """
+        self._adamw = torch.optim.AdamW(
+            list(others), schedule.adam_rate, BETAS, weight_decay=0.0, fused=True
+        )
+        muon = {
+            "params": list(matrices),
+            "lr": schedule.rate,
+            "weight_decay": schedule.weight_decay,
+        }
         super().__init__([muon, dict(self._adamw.param_groups[0])], {})
 
     @torch.no_grad()
@@ -202,14 +197,19 @@ class MuonAdamW(torch.optim.Optimizer):
                 by_shape[p.shape].append(p)
         for members in by_shape.values():
             self._muon(members, self.param_groups[0])
-        self._adamw.state, self._adamw.param_groups = self.state, self.param_groups[1:]  # loading replaces both
-        self._adamw.found_inf, self._adamw.grad_scale = self.found_inf, None  # type: ignore[attr-defined]
+        self._adamw.state, self._adamw.param_groups = (
+            self.state,
+            self.param_groups[1:],
+        )  # loading replaces both
+        fused: Any = self._adamw
+        fused.found_inf, fused.grad_scale = self.found_inf, None
         self._adamw.step()
         return loss
 
     def _muon(self, members: list[Tensor], group: Facts) -> None:
         """The step of all matrices of one shape; their moments are kept with the first of them."""
-        gradient, weight = torch.stack([p.grad for p in members]), torch.stack(members)  # type: ignore[misc]
+        gradients: Any = [p.grad for p in members]
+        gradient, weight = torch.stack(gradients), torch.stack(members)
         moment = self.state[members[0]].setdefault("moments", torch.zeros_like(weight))
         after = moment.lerp(gradient, 1 - MOMENTUM)
         step = group["lr"] * max(1.0, weight.shape[1] / weight.shape[2]) ** 0.5

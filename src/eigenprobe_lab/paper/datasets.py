@@ -5,7 +5,7 @@
 | layout      | recognised by                               | images                         |
 |-------------|---------------------------------------------|--------------------------------|
 | stl10       | ``train_X.bin``, ``test_X.bin``             | 96x96, column-major, 1-based y |
-| cifar100    | ``train.bin``, ``test.bin``: the binary version, for the other one is a pickle | 32x32, fine labels |
+| cifar100    | ``train.bin``, ``test.bin`` (no pickles)    | 32x32, fine labels             |
 | imagenette  | ``train`` and ``val`` folders of WordNet-id folders   | JPEG                |
 | caltech256  | folders ``001.ak47`` ... ``257.clutter``    | JPEG, clutter left out         |
 | imagefolder | anything else: one folder per class, or one flat folder without labels           |
@@ -48,7 +48,9 @@ SOURCES = {row["dataset"]: row["address"] for row in table("image_archives")}
 
 @dataclass(frozen=True)
 class ImageSet:
-    """``read(i)`` gives image i in RGB; ``names[i]`` says which it is; ``key`` changes when the content does."""
+    """``read(i)`` gives image i in RGB; ``names[i]`` says which it is; ``key`` changes when the
+    content does.
+    """
 
     names: list[str]
     labels: Labels | None
@@ -71,7 +73,9 @@ def open_images(path: str | Path, split: Split = "all") -> ImageSet:
     while (inner := _only_folder(root)) is not None:
         root = inner
     files = {child.name for child in root.iterdir() if child.is_file()}
-    folders = {child.name for child in root.iterdir() if child.is_dir() and not child.name.startswith(".")}
+    folders = {
+        child.name for child in root.iterdir() if child.is_dir() and not child.name.startswith(".")
+    }
     parts = [part for part in ("train", "test") if split in (part, "all")]
     if files & {"train_X.bin", "test_X.bin"}:
         with reading(root, "images of STL-10"):
@@ -80,7 +84,10 @@ def open_images(path: str | Path, split: Split = "all") -> ImageSet:
         with reading(root, "images of CIFAR-100"):
             return _cifar100(root, parts)
     if {"meta", "train"} <= files:
-        raise InputError(f"{root} holds pickles, which can run code: take the binary version, {SOURCES['cifar100']}")
+        raise InputError(
+            f"{root} holds pickles, which can run code: "
+            f"take the binary version, {SOURCES['cifar100']}"
+        )
     if {"train", "val"} <= folders:
         chosen = [root / part.replace("test", "val") for part in parts]
         return _by_class(root, chosen, lambda name: IMAGENETTE.get(name, name))
@@ -94,16 +101,22 @@ def open_images(path: str | Path, split: Split = "all") -> ImageSet:
 
 
 def unpack(archive: Path) -> Path:
-    """An archive's content, unpacked once into the cache; nothing is written outside the target folder."""
+    """An archive's content, unpacked once into the cache; nothing is written outside the target
+    folder.
+    """
     if not archive.name.lower().endswith(ARCHIVES):
         raise InputError(f"images come as a folder or as {', '.join(ARCHIVES)}, got {archive.name}")
     facts = archive.stat()
-    key = hashlib.sha256(f"{archive.resolve()} {facts.st_size} {facts.st_mtime_ns}".encode()).hexdigest()[:16]
+    key = hashlib.sha256(
+        f"{archive.resolve()} {facts.st_size} {facts.st_mtime_ns}".encode()
+    ).hexdigest()[:16]
     target = default_cache_dir() / "images" / f"{archive.name.split('.')[0]}-{key}"
     if target.is_dir():
         return target
     beside = writable_folder(target.parent)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=beside, ignore_cleanup_errors=True) as partial:
+    with tempfile.TemporaryDirectory(
+        prefix=f".{target.name}.", dir=beside, ignore_cleanup_errors=True
+    ) as partial:
         with reading(archive, "an archive of images"):
             if archive.suffix.lower() == ".zip":  # of which '..' is left out anyway
                 with zipfile.ZipFile(archive) as listed:
@@ -133,9 +146,16 @@ def _images(folder: Path, deep: bool = False) -> list[Path]:
     return sorted(file for file in found if file.suffix.lower() in SUFFIXES and file.is_file())
 
 
-def _by_class(root: Path, folders: list[Path], title: Callable[[str], str], skip: str = "") -> ImageSet:
+def _by_class(
+    root: Path, folders: list[Path], title: Callable[[str], str], skip: str = ""
+) -> ImageSet:
     """One sub-folder per class, with its images somewhere below."""
-    classes = [c for folder in folders for c in sorted(folder.iterdir()) if c.is_dir() and not c.name.startswith(".")]
+    classes = [
+        c
+        for folder in folders
+        for c in sorted(folder.iterdir())
+        if c.is_dir() and not c.name.startswith(".")
+    ]
     found = [(c.name, file) for c in classes if c.name != skip for file in _images(c, deep=True)]
     names = sorted({name for name, _ in found})
     labels = np.array([names.index(name) for name, _ in found], np.int64)
@@ -155,9 +175,14 @@ def _stl10(root: Path, parts: list[str]) -> ImageSet:
     for part in parts:
         pixels = np.memmap(root / f"{part}_X.bin", np.uint8, "r")
         if pixels.size % (3 * 96 * 96):
-            raise InputError(f"{part}_X.bin should hold images of 3x96x96 bytes, got {pixels.size} bytes")
+            raise InputError(
+                f"{part}_X.bin should hold images of 3x96x96 bytes, got {pixels.size} bytes"
+            )
         labels = np.fromfile(root / f"{part}_y.bin", np.uint8).astype(np.int64) - 1
-        stored[part] = (labels, pixels.reshape(-1, 3, 96, 96).swapaxes(2, 3))  # columns before rows on disk
+        stored[part] = (
+            labels,
+            pixels.reshape(-1, 3, 96, 96).swapaxes(2, 3),
+        )  # columns before rows on disk
     text = root / "class_names.txt"
     classes = text.read_text().split() if text.is_file() else [str(i + 1) for i in range(10)]
     return _arrays(root, stored, classes)
@@ -171,7 +196,9 @@ def _cifar100(root: Path, parts: list[str]) -> ImageSet:
     return _arrays(root, stored, (root / "fine_label_names.txt").read_text().split())
 
 
-def _arrays(root: Path, parts: dict[str, tuple[Labels, NDArray[np.uint8]]], classes: list[str]) -> ImageSet:
+def _arrays(
+    root: Path, parts: dict[str, tuple[Labels, NDArray[np.uint8]]], classes: list[str]
+) -> ImageSet:
     """Images stored as one array (n, 3, h, w) per split, with labels (n,)."""
     from PIL import Image
 

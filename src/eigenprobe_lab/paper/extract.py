@@ -1,14 +1,17 @@
 """Images -> features: one npz with ``features (n, d)``, ``labels (n,)``, ``classes`` and ``names``.
 
-    image -> resize (shortest edge) -> centre crop -> (x/255 - mean)/std  (3, h, w) -> encoder -> feature (d,)
+    image -> resize (shortest edge) -> centre crop -> (x/255 - mean)/std  (3, h, w) -> encoder ->
+    feature (d,)
 
-Encoders are frozen. CLIP gives its projected image embedding (512 for ViT-B/32), DINOv2 and others the normalised class
-token (384 for small), which is what the paper uses. Preprocessing follows the model's own ``preprocessor_config.json``,
-with the processors of transformers that need Pillow alone.
+Encoders are frozen. CLIP gives its projected image embedding (512 for ViT-B/32), DINOv2 and others
+the normalised class token (384 for small), which is what the paper uses. Preprocessing follows the
+model's own ``preprocessor_config.json``, with the processors of transformers that need Pillow
+alone.
 
-Work is cut into chunks of ``CHUNK`` images. Each finished chunk is an npy file in ``<out>.parts``, written
-whole or not at all, so an interrupted run goes on where it stopped; the folder disappears when the npz is complete.
-A run whose npz exists and has the same key (model, preprocessing, images) does nothing.
+Work is cut into chunks of ``CHUNK`` images. Each finished chunk is an npy file in ``<out>.parts``,
+written whole or not at all, so an interrupted run goes on where it stopped; the folder disappears
+when the npz is complete. A run whose npz exists and has the same key (model, preprocessing, images)
+does nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +44,10 @@ MODELS = {
     "dinov2-small": "facebook/dinov2-small",
     "dinov2-base": "facebook/dinov2-base",
 }
-IMAGENET = {"image_mean": (0.485, 0.456, 0.406), "image_std": (0.229, 0.224, 0.225)}  # where it is not CLIP
+IMAGENET = {
+    "image_mean": (0.485, 0.456, 0.406),
+    "image_std": (0.229, 0.224, 0.225),
+}  # where it is not CLIP
 
 
 @dataclass
@@ -80,12 +86,14 @@ def load_encoder(name: str, device: str | torch.device = "cpu") -> Encoder:
         model = kind.from_pretrained(source, dtype=torch.float32)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
-            f"the weights of {source!r} are not here: run `hf download {source}` on a machine with a network, "
-            f"or give a folder that holds them (known names: {', '.join(MODELS)})"
+            f"the weights of {source!r} are not here: run `hf download {source}` on a machine with "
+            f"a network, or give a folder that holds them (known names: {', '.join(MODELS)})"
         ) from error
     vision = getattr(config, "vision_config", config)
     size = vision.image_size if isinstance(vision.image_size, int) else vision.image_size[0]
-    size = size if clip else min(size, 224)  # DINOv2 states 518, its pretraining crop, and is used at 224
+    size = (
+        size if clip else min(size, 224)
+    )  # DINOv2 states 518, its pretraining crop, and is used at 224
     usual = {"size": {"shortest_edge": size}, "crop_size": size, **({} if clip else IMAGENET)}
     # Of its two names the first is that of newer versions, where the second asks for torchvision.
     kind = getattr(transformers, "CLIPImageProcessorPil", None) or transformers.CLIPImageProcessor
@@ -108,7 +116,8 @@ def run(
     device: str = "auto",
     limit: int | None = None,
 ) -> Path:
-    """Extract features of ``images`` (a folder or official archive) into the npz ``out``; returns ``out``.
+    """Extract features of ``images`` (a folder or official archive) into the npz ``out``; returns
+    ``out``.
 
     ``limit`` keeps an evenly spread part of the images.
     """
@@ -136,7 +145,9 @@ def run(
     return out
 
 
-def _encode(found: ImageSet, encoder: Encoder, rows: np.ndarray, parts: Path, batch_size: int) -> np.ndarray:
+def _encode(
+    found: ImageSet, encoder: Encoder, rows: np.ndarray, parts: Path, batch_size: int
+) -> np.ndarray:
     """Features (n, d), chunk by chunk; a chunk that is on disk already is read."""
     features = []
     with Progress("features", total=len(rows)) as bar, ThreadPoolExecutor(WORKERS) as pool:
@@ -157,7 +168,10 @@ def _encode(found: ImageSet, encoder: Encoder, rows: np.ndarray, parts: Path, ba
 
 
 def _finished(out: Path, key: str) -> bool:
-    with suppress(InputError), Archive(out) as stored:  # an error where it is not there, or not readable
+    with (
+        suppress(InputError),
+        Archive(out) as stored,
+    ):  # an error where it is not there, or not readable
         return str(stored["key"]) == key
     return False
 

@@ -1,22 +1,23 @@
-"""The paper's evaluation of Optimal-Approximation Eigenmaps on features of labelled images (or of anything).
+"""The paper's evaluation of Optimal-Approximation Eigenmaps on features of labelled images (or of
+anything).
 
-    features (n, d), labels (n,)  ->  32 random class-weighted subsets of 1500  ->  7 methods x k in {2, 5, 10}
+    features (n, d), labels (n,)  ->  32 class-weighted subsets of 1500  ->  methods x k in 2, 5, 10
     class weights w (c,):  entropy deficit  1 - H(w)/log c  uniform in a range
     subset: n rows without replacement, classes by w
     record: run, method, k, seven clustering scores, trustworthiness, seconds
-    out/records.csv, images.{csv,json,md}, images.tex (the paper's table), embeddings.png (2-D, side by side)
+    out/records.csv, images.{csv,json,md}, images.tex (the paper's table), embeddings.png
 
-Every peer runs with its library's defaults; Laplacian Eigenmaps with a nearest-neighbour affinity of 15 neighbours, as
-many as UMAP, because scikit-learn's default (n/10) scores lower on every set we tried, and a second time with the
-post-processing of ours (diffusion, sphere). Where the leading columns of an embedding are the smaller ones (all but
-t-SNE and UMAP) ``max(ks)`` are fitted once.
+Every peer runs with its library's defaults; Laplacian Eigenmaps with a nearest-neighbour affinity
+of 15 neighbours, as many as UMAP, because scikit-learn's default (n/10) scores lower on every set
+we tried, and a second time with the post-processing of ours (diffusion, sphere). Where the leading
+columns of an embedding are the smaller ones (all but t-SNE and UMAP) ``max(ks)`` are fitted once.
 
-Rows of 64 columns or more are scaled to length one first, for every method alike: neighbours are then those of the
-cosine distance, which [P] and our estimator use.
+Rows of 64 columns or more are scaled to length one first, for every method alike: neighbours are
+then those of the cosine distance, which [P] and our estimator use.
 
-[P] draws "random class weights with entropy in the range [0.01, 0.1]". An entropy below 0.1 would put
-nearly all rows in one class, which its scores exclude, so the range is read as the relative deficit from the largest
-entropy.
+[P] draws "random class weights with entropy in the range [0.01, 0.1]". An entropy below 0.1 would
+put nearly all rows in one class, which its scores exclude, so the range is read as the relative
+deficit from the largest entropy.
 """
 
 import time
@@ -38,12 +39,12 @@ from sklearn.manifold import TSNE, Isomap, SpectralEmbedding
 
 from eigenprobe.errors import InputError, extra
 from eigenprobe.estimators import OptimalApproximationEigenmaps
-from eigenprobe.estimators.coordinates import COSINE_COLUMNS, coordinates, diffusion_time
-from eigenprobe.host import tables
-from eigenprobe.host.progress import in_parallel
-from eigenprobe.host.tables import Record, Row, grouped
+from eigenprobe.estimators.coordinates import COSINE_COLUMNS, on_sphere
+from eigenprobe.host.tables import Record, Row
 from eigenprobe.readers.mesh import Array
 from eigenprobe.readers.tables import read_table
+from eigenprobe_lab.evaluation import reports as tables
+from eigenprobe_lab.evaluation.reports import grouped, in_parallel
 
 from ..evaluation.clustering import METRICS, kmeans_scores, trustworthiness
 
@@ -69,19 +70,25 @@ FITTED = ("paper", "untrained", "probes")  # functions that are given
 def embed(
     name: str, features: Array, ks: Sequence[int], seed: int, fitted: Fitted | None = None
 ) -> tuple[dict[int, Array], dict[int, float]]:
-    """Embeddings of each size by one of `METHODS`, and the seconds that each took; `FITTED` are given."""
+    """Embeddings of each size by one of `METHODS`, and the seconds that each took; `FITTED` are
+    given.
+    """
     if name in FITTED and (fitted is None or name not in fitted):
         raise InputError(f"{METHODS[name]} has to be given: see --way paper")
     embeddings, seconds, (kind, _, sphere) = {}, {}, name.partition("_")
-    with warnings.catch_warnings(action="ignore"):  # peers warn about threads and disconnected graphs at every call
+    with warnings.catch_warnings(
+        action="ignore"
+    ):  # peers warn about threads and disconnected graphs at every call
         for k in sorted(ks, reverse=True):
-            if k == max(ks) or kind in ("tsne", "umap"):  # of the others the leading columns are the smaller embedding
+            if k == max(ks) or kind in (
+                "tsne",
+                "umap",
+            ):  # of the others the leading columns are the smaller embedding
                 start = time.perf_counter()
                 if fitted is not None and name in fitted:
                     found = fitted[name](features)
                 elif name in ("direct", "network"):
-                    shown = "sphere" if k < 4 else "auto"  # which would be the map of two or three coordinates
-                    options: Any = {"solver": name, "coordinates": shown, "random_state": seed}
+                    options: Any = {"solver": name, "coordinates": "sphere", "random_state": seed}
                     model = OptimalApproximationEigenmaps(k, **options).fit(features)
                 else:
                     model = PEERS[kind](k, seed)
@@ -102,33 +109,45 @@ PEERS: dict[str, Callable[[int, int], Any]] = {  # of the number of coordinates 
     "umap": lambda k, seed: extra("umap").UMAP(n_components=k, random_state=seed, n_jobs=1),
     "pca": lambda k, seed: PCA(k, random_state=seed),
     "isomap": lambda k, seed: Isomap(n_components=k),
-    "tsne": lambda k, seed: TSNE(k, init="pca", random_state=seed, method="barnes_hut" if k < 4 else "exact"),
+    "tsne": lambda k, seed: TSNE(
+        k, init="pca", random_state=seed, method="barnes_hut" if k < 4 else "exact"
+    ),
     "laplacian": lambda k, seed: SpectralEmbedding(k, random_state=seed, **LAPLACIAN),
 }
 
 
 def _on_sphere(vectors: Array, affinity: csr_matrix) -> Array:
-    """Eigenvectors ``(n, k)`` of the random walk of an affinity, diffused and projected as ours are."""
+    """Eigenvectors ``(n, k)`` of the random walk of an affinity, diffused and projected as ours
+    are.
+    """
     degree = np.asarray(affinity.sum(1)).ravel()
     mass = degree / degree.sum()
     vectors = vectors / np.sqrt((mass[:, None] * vectors**2).sum(0))
     factors = (vectors * (affinity @ vectors)).sum(0) / (degree[:, None] * vectors**2).sum(0)
-    usual = OptimalApproximationEigenmaps()
-    return coordinates(vectors, mass, factors, "sphere", diffusion_time(usual.diffusion_steps, factors))
+    return on_sphere(vectors, factors)
 
 
-def class_weights(count: int, rng: np.random.Generator, deficit: tuple[float, float] = DEFICIT) -> Array:
-    """Weights ``softmax(s g)``, g normal, with ``s`` such that the entropy deficit is a uniform draw from the range."""
+def class_weights(
+    count: int, rng: np.random.Generator, deficit: tuple[float, float] = DEFICIT
+) -> Array:
+    """Weights ``softmax(s g)``, g normal, with ``s`` such that the entropy deficit is a uniform
+    draw from the range.
+    """
     if count < 2:
         return np.ones(count)
     target, g = rng.uniform(*deficit), rng.standard_normal(count)
-    # The deficit grows with the scale from 0 to 1; where two classes nearly tie it takes a large one.
-    scale = brentq(lambda s: 1 - entropy(softmax(s * g), base=count) - target, 0, 1e9, xtol=1e-12, maxiter=500)
+    # The deficit grows with the scale from 0 to 1; where two classes nearly tie it takes a large
+    # one.
+    scale = brentq(
+        lambda s: 1 - entropy(softmax(s * g), base=count) - target, 0, 1e9, xtol=1e-12, maxiter=500
+    )
     return softmax(scale * g)
 
 
 def weighted_subset(labels: Array, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """``n`` rows without replacement, classes by random weights; a class that runs out leaves its share."""
+    """``n`` rows without replacement, classes by random weights; a class that runs out leaves its
+    share.
+    """
     classes, codes = np.unique(labels, return_inverse=True)
     weights, room = class_weights(len(classes), rng), np.bincount(codes)
     if n > len(labels):
@@ -137,13 +156,18 @@ def weighted_subset(labels: Array, n: int, rng: np.random.Generator) -> NDArray[
     while counts.sum() < n:
         left = np.maximum(weights, 1e-12) * (room > counts)
         counts = np.minimum(counts + rng.multinomial(n - counts.sum(), left / left.sum()), room)
-    rows = [rng.choice(np.flatnonzero(codes == c), counts[c], replace=False) for c in range(len(classes))]
+    rows = [
+        rng.choice(np.flatnonzero(codes == c), counts[c], replace=False)
+        for c in range(len(classes))
+    ]
     return rng.permutation(np.concatenate(rows))
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """``runs`` subsets of ``n`` rows, embedded in ``ks`` dimensions by ``methods``; ``unit`` scales wide rows."""
+    """``runs`` subsets of ``n`` rows, embedded in ``ks`` dimensions by ``methods``; ``unit`` scales
+    wide rows.
+    """
 
     runs: int = 32
     n: int = 1500
@@ -160,15 +184,22 @@ class Protocol:
 
     def subset(self, labels: Array, run: int) -> NDArray[np.int64]:
         """The rows of one run."""
-        return weighted_subset(labels, min(self.n, len(labels)), np.random.default_rng([self.seed, run]))
+        return weighted_subset(
+            labels, min(self.n, len(labels)), np.random.default_rng([self.seed, run])
+        )
 
-    def records(self, features: Array, labels: Array, jobs: int = 1, fitted: Fitted | None = None) -> list[Record]:
-        """One record for each run, method and k; the same whatever ``jobs``, the number of processes.
+    def records(
+        self, features: Array, labels: Array, jobs: int = 1, fitted: Fitted | None = None
+    ) -> list[Record]:
+        """One record for each run, method and k; the same whatever ``jobs``, the number of
+        processes.
 
         ``fitted`` are functions from rows to coordinates by method: those of `FITTED`.
         """
         if len(features) != len(labels):
-            raise InputError(f"features and labels must be of one length, got {len(features)} and {len(labels)}")
+            raise InputError(
+                f"features and labels must be of one length, got {len(features)} and {len(labels)}"
+            )
         subsets = [self.subset(labels, run) for run in range(self.runs)]
         tasks = (
             (self.rows(features, rows), labels[rows], name, run, fitted)
@@ -185,7 +216,9 @@ class Protocol:
             return x
         return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.finfo(np.float32).tiny)
 
-    def _one(self, features: Array, labels: Array, name: str, run: int, fitted: Fitted | None) -> list[Record]:
+    def _one(
+        self, features: Array, labels: Array, name: str, run: int, fitted: Fitted | None
+    ) -> list[Record]:
         """One method on one subset. A method that fails loses this run, not the table."""
         base: Record = {"run": run, "method": name}
         try:
@@ -203,9 +236,13 @@ class Protocol:
 
 
 def summarise(records: Sequence[Row], metrics: Sequence[str] = SCORES) -> list[Record]:
-    """Mean and deviation (``<metric>_std``) over the runs, one row for each k and method, in the order they came."""
+    """Mean and deviation (``<metric>_std``) over the runs, one row for each k and method, in the
+    order they came.
+    """
     rows = []
-    good = sorted((record for record in records if "error" not in record), key=lambda record: record["k"])
+    good = sorted(
+        (record for record in records if "error" not in record), key=lambda record: record["k"]
+    )
     for (k, method), group in grouped(good, "k", "method").items():
         row: Record = {"method": method, "k": k, "runs": len(group)}
         for metric in metrics:
@@ -219,12 +256,25 @@ class Images(tables.Report):
     """One row for each k and method: means and deviations over the runs."""
 
     def markdown(self) -> str:
-        """Mean and deviation of NMI and ARI, the other scores, trustworthiness and seconds; the best in bold."""
-        others = {name: title for name, title in METRICS.items() if name not in ("nmi", "ari", "v_measure")}
+        """Mean and deviation of NMI and ARI, the other scores, trustworthiness and seconds; the
+        best in bold.
+        """
+        others = {
+            name: title
+            for name, title in METRICS.items()
+            if name not in ("nmi", "ari", "v_measure")
+        }
         uneven, shown = len({row["runs"] for row in self.rows}) > 1, []  # the V-measure is the NMI
         for row in self.rows:
-            cells = {"method": METHODS[row["method"]], "k": row["k"], **({"runs": row["runs"]} if uneven else {})}
-            cells |= {METRICS[name]: _score(self.rows, row, name, "±", "**%s**") for name in ("nmi", "ari")}
+            cells = {
+                "method": METHODS[row["method"]],
+                "k": row["k"],
+                **({"runs": row["runs"]} if uneven else {}),
+            }
+            cells |= {
+                METRICS[name]: _score(self.rows, row, name, "±", "**%s**")
+                for name in ("nmi", "ari")
+            }
             cells |= {title: row[name] for name, title in others.items()}
             shown.append({**cells, "trust.": row["trustworthiness"], "seconds": row["seconds"]})
         return tables.markdown(shown)
@@ -238,15 +288,28 @@ def run(
     labels: str | None = None,
     jobs: int = 1,
     fitted: Fitted | None = None,
+    scored: Array | None = None,
 ) -> Images:
-    """Run the protocol on a table with labels and write its tables and figure into ``out``."""
+    """Run the protocol on a table with labels and write its tables and figure into ``out``.
+
+    ``scored`` are the rows of the table that count; those that something was trained on must not.
+    """
     table = read_table(features, labels)
     if table.labels is None:
         raise InputError(f"the protocol compares clusters with labels, {features.name} has none")
     x, y = np.asarray(table.features), np.asarray(table.labels)
+    if scored is not None:
+        x, y = x[scored], y[scored]
     records = protocol.records(x, y, jobs, fitted)
-    failed = {f"{METHODS[r['method']]}, run {r['run']}": r["error"] for r in records if "error" in r}
-    facts = {"table": features.stem, "rows": len(y), "columns": x.shape[1], "classes": len(np.unique(y))}
+    failed = {
+        f"{METHODS[r['method']]}, run {r['run']}": r["error"] for r in records if "error" in r
+    }
+    facts = {
+        "table": features.stem,
+        "rows": len(y),
+        "columns": x.shape[1],
+        "classes": len(np.unique(y)),
+    }
     result = Images(summarise(records), failed, facts | asdict(protocol)).write(out, "images")
     tables.write_csv(out / "records.csv", records)
     tables.write_text(out / "images.tex", latex(result.rows, features.stem))
@@ -256,14 +319,18 @@ def run(
 
         rows = protocol.subset(y, 0)
         chosen, seed = protocol.rows(x, rows), protocol.seed
-        pictures = {METHODS[name]: embed(name, chosen, (2,), seed, fitted)[0][2] for name in protocol.methods}
+        pictures = {
+            METHODS[name]: embed(name, chosen, (2,), seed, fitted)[0][2]
+            for name in protocol.methods
+        }
         files.append(out / "embeddings.png")
         embeddings(pictures, y[rows], files[-1])
     return replace(result, written=(*result.written, *files))
 
 
 def latex(rows: Sequence[Row], title: str) -> str:
-    r"""The paper's table: seven scores as mean $\pm$ deviation, best bold, second underlined, a rule between the k.
+    r"""The paper's table: seven scores as mean $\pm$ deviation, best bold, second underlined, a
+    rule between the k.
 
     It asks for the packages booktabs and multirow.
     """
@@ -272,7 +339,9 @@ def latex(rows: Sequence[Row], title: str) -> str:
         scores = {text: _score(rows, row, name, *marks) for name, text in METRICS.items()}
         shown.append({"$k$": row["k"], "Method": METHODS[row["method"]], **scores})
     table = DataFrame(shown).set_index(["$k$", "Method"])
-    return table.to_latex(escape=False, column_format="ll" + "c" * len(METRICS), caption=title.replace("_", r"\_"))
+    return table.to_latex(
+        escape=False, column_format="ll" + "c" * len(METRICS), caption=title.replace("_", r"\_")
+    )
 
 
 def _score(rows: Sequence[Row], row: Row, metric: str, between: str, *marks: str) -> str:

@@ -1,13 +1,17 @@
-"""The paper's own network on a data set of features: its eight experiments are one recipe with two names.
+"""The paper's own network on a data set of features: its eight experiments are one recipe with two
+names.
 
-    features (n, d) -> 5000 rows, drawn anew for every batch -> graph (cosine, self-loops) -> 300 probes S^t g
-    -> transformer -> 11 vectors
+    features (n, d) -> 5000 rows, drawn anew for every batch -> graph (cosine, self-loops)
+                    -> 300 probes S^t g -> transformer -> 11 vectors
     other rows (m, d): one pass over them; their coordinates are V = Q / q_1 without its constant
 
-The paper tunes neighbours, sigma and steps for each data set and extractor. On other features `tune` does the same, by
-the closed form of the probes on development rows: with too small a sigma hardly anything is smoothed, and a network
-learns noise. Six layers of attention over 5000 tokens ask for a GPU. `OptimalApproximationEigenmaps` is the product;
-this is the record of how the paper did it, with its hyper-parameters (`published.IMAGE_SETTINGS`).
+A table of fewer rows is the same cloud in every batch: only the probes vary.
+
+The paper tunes neighbours, sigma and steps for each data set and extractor. On other features
+`tune` does the same, by the closed form of the probes on development rows: with too small a sigma
+hardly anything is smoothed, and a network learns noise. Six layers of attention over 5000 tokens
+ask for a GPU. `OptimalApproximationEigenmaps` is the product; this is the record of how the paper
+did it, with its hyper-parameters (`published.IMAGE_SETTINGS`).
 """
 
 from dataclasses import dataclass, replace
@@ -25,10 +29,17 @@ from eigenprobe.extensions.network import fitted_network
 from eigenprobe.host.tables import Record
 from eigenprobe.probes import Probes
 from eigenprobe.readers.rows import open_rows
-from eigenprobe.training import Batch, FitSettings, Optimisation, ProbeSettings, RunSettings, fit_network
-from eigenprobe.training.recipes import recipe_kind
+from eigenprobe.training import (
+    Batch,
+    FitSettings,
+    Optimisation,
+    ProbeSettings,
+    RunSettings,
+    fit_network,
+)
 
 from ..evaluation.clustering import kmeans_scores
+from ..factory.recipes import recipe_kind
 from .overfit import covariance
 from .published import IMAGE_SETTINGS
 
@@ -41,7 +52,9 @@ Extractor = Literal["dinov2", "clip"]
 
 @dataclass(frozen=True)
 class ImagesRecipe:
-    """The paper's hyper-parameters and the size of the run; those of `TUNED` are by data set and extractor."""
+    """The paper's hyper-parameters and the size of the run; those of `TUNED` are by data set and
+    extractor.
+    """
 
     dataset: str = "imagenette"
     extractor: Extractor = "dinov2"
@@ -67,7 +80,10 @@ class ImagesRecipe:
         missing = [name for name in TUNED if getattr(self, name) is None]
         if known is None and missing:
             names, what = ", ".join(sorted({name for name, _ in IMAGE_SETTINGS})), missing[0]
-            raise InputError(f"the paper has no {what} for {self.dataset!r}: set it, or dataset to one of {names}")
+            raise InputError(
+                f"the paper has no {what} for {self.dataset!r}: "
+                f"set it, or dataset to one of {names}"
+            )
         theirs: dict[str, Any] = dict(zip(TUNED, known or (), strict=False))
         return replace(self, **{name: theirs[name] for name in missing})
 
@@ -79,7 +95,8 @@ class ImagesRecipe:
 
 
 def closed_form(recipe: ImagesRecipe, rows: NDArray[Any]) -> NDArray[np.float64]:
-    """Coordinates ``(m, K - 1)`` of rows by the leading eigenvectors of the covariance of the probes on them.
+    """Coordinates ``(m, K - 1)`` of rows by the leading eigenvectors of the covariance of the
+    probes on them.
 
     The first vector is the constant, of an even mass, which a row-stochastic smoother keeps.
     """
@@ -89,12 +106,18 @@ def closed_form(recipe: ImagesRecipe, rows: NDArray[Any]) -> NDArray[np.float64]
     return torch.linalg.eigh(exact).eigenvectors.flip(-1)[:, : recipe.vectors - 1].numpy()
 
 
-def tune(recipe: ImagesRecipe, rows: NDArray[Any], labels: NDArray[Any]) -> tuple[ImagesRecipe, list[Record]]:
-    """The recipe with the triple of `GRID` whose closed form clusters development rows best (NMI); all scores."""
+def tune(
+    recipe: ImagesRecipe, rows: NDArray[Any], labels: NDArray[Any]
+) -> tuple[ImagesRecipe, list[Record]]:
+    """The recipe with the triple of `GRID` whose closed form clusters development rows best (NMI);
+    all scores.
+    """
     chosen = np.random.default_rng(recipe.seed).permutation(len(rows))[:DEVELOPMENT]
     scores = []
     for neighbours, sigma, steps in GRID:
-        triple: Record = dict(zip(TUNED[2:], (min(neighbours, len(chosen) - 1), sigma, steps), strict=True))
+        triple: Record = dict(
+            zip(TUNED[2:], (min(neighbours, len(chosen) - 1), sigma, steps), strict=True)
+        )
         found = closed_form(replace(recipe, **triple), rows[chosen])
         scores.append({**triple, "nmi": kmeans_scores(found, labels[chosen], starts=3)["nmi"]})
     best = max(scores, key=lambda row: row["nmi"])
@@ -106,15 +129,24 @@ def learn_rows(recipe: ImagesRecipe, points: torch.Tensor, how: RunSettings) -> 
     r, paper = recipe.with_published(), recipe.probe_distribution()
     smoother = {"k": paper.k, "metric": "cosine", "self_loops": True, "bandwidth": r.sigma}
     schedule = Optimisation(
-        r.steps, r.rate, warmup=0, schedule="constant", weight_decay=0.01, betas=(0.9, 0.999), clip=r.clip
+        r.steps,
+        r.rate,
+        warmup=0,
+        schedule="constant",
+        weight_decay=0.01,
+        betas=(0.9, 0.999),
+        clip=r.clip,
     )
     size = min(r.sample, len(points))
-    # A GPU takes the subsets of a step side by side; on a processor their activations would fill the memory.
+    # A GPU takes the subsets of a step side by side; on a processor their activations would fill
+    # the memory.
     clouds = r.accumulate if r.loss == "sampled" and how.where.type == "cuda" else 1
     settings = FitSettings(
         smoother="row",
         loss=r.loss,
-        probes=ProbeSettings("row", r.smoothing_steps, count=r.probes, paper=paper, smoother=smoother),
+        probes=ProbeSettings(
+            "row", r.smoothing_steps, count=r.probes, paper=paper, smoother=smoother
+        ),
         preset=f"images-{r.extractor}",
         sizes={"width": r.width, "feedforward": r.width, "heads": r.heads},
         optimisation=schedule,
@@ -132,7 +164,9 @@ def learn_rows(recipe: ImagesRecipe, points: torch.Tensor, how: RunSettings) -> 
 
 @torch.no_grad()
 def feed_forward(basis: Basis, rows: NDArray[Any]) -> NDArray[np.float64]:
-    """Coordinates ``(m, K - 1)`` of rows ``(m, d)`` by one pass of the network of ``basis`` over them."""
+    """Coordinates ``(m, K - 1)`` of rows ``(m, d)`` by one pass of the network of ``basis`` over
+    them.
+    """
     function = fitted_network(basis)
     points = function.frame(torch.as_tensor(rows, device=function.matrix.device))[None]
     vectors, _ = Batch(points).vectors(function.network(points))
@@ -141,7 +175,9 @@ def feed_forward(basis: Basis, rows: NDArray[Any]) -> NDArray[np.float64]:
 
 @recipe_kind("images", ImagesRecipe)
 def _run(recipe: ImagesRecipe, out: Path, how: RunSettings) -> Path:
-    """Fit a random sample of the recipe's table and save the basis; ``basis(rows)`` embeds any others."""
+    """Fit a random sample of the recipe's table and save the basis; ``basis(rows)`` embeds any
+    others.
+    """
     if not recipe.features:
         made = f"see 'eigenprobe features', {recipe.extractor}"
         raise InputError(f"the recipe needs its table: features=FILE.npz ({made})")

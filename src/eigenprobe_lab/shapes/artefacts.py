@@ -24,12 +24,16 @@ def _axis_frame(rng: Rng) -> Tensor:
 
 @family(1.5, (0.004, 0.04))
 def machined(builder: Builder, rng: Rng) -> None:
-    """Blocks, cylinders, discs and rings joined and drilled through: bearings, brackets, rocker arms."""
+    """Blocks, cylinders, discs and rings joined and drilled through: bearings, brackets, rocker
+    arms.
+    """
     centre = rng.point(0.0, 0.0, 0.0)
     count = rng.integers(1, 4)
     places: list[Tensor] = []
     for i in range(4):
-        half = rng.point(rng.log_uniform(0.15, 0.6), rng.log_uniform(0.15, 0.5), rng.log_uniform(0.06, 0.4))
+        half = rng.point(
+            rng.log_uniform(0.15, 0.6), rng.log_uniform(0.15, 0.5), rng.log_uniform(0.06, 0.4)
+        )
         cylinder, ring = rng.chance(0.5), rng.chance(0.25)
         half = torch.where(cylinder[:, None], half[:, [0, 0, 2]], half)
         p = torch.where(cylinder, 2.0, SHARP)
@@ -41,16 +45,24 @@ def machined(builder: Builder, rng: Rng) -> None:
         bore = half * rng.point(wide, wide, 3.0)
         round_bore = torch.where(rng.chance(0.7), 2.0, SHARP)
         drilled = valid & ~ring & rng.chance(0.55)
-        builder.solid(centre, bore, (round_bore, SHARP), rotation=rotation, negative=True, valid=drilled)
+        builder.solid(
+            centre, bore, (round_bore, SHARP), rotation=rotation, negative=True, valid=drilled
+        )
         places.append(centre)
-        axis = torch.eye(3, device=rng.device)[rng.integers(0, 2)] * torch.where(rng.chance(0.5, 1), 1.0, -1.0)
+        axis = torch.eye(3, device=rng.device)[rng.integers(0, 2)] * torch.where(
+            rng.chance(0.5, 1), 1.0, -1.0
+        )
         centre = centre + axis * half.amax(-1, keepdim=True) * rng.uniform(0.8, 1.3, 1)
     for i in range(1, 4):
         thick, flat = rng.uniform(0.06, 0.18), rng.uniform(1, 2)
-        builder.capsule(places[i - 1], places[i], thick, flat=flat, valid=(i < count) & rng.chance(0.5))
+        builder.capsule(
+            places[i - 1], places[i], thick, flat=flat, valid=(i < count) & rng.chance(0.5)
+        )
     slot = rng.point(0.0, 0.0, 0.0) + rng.normal(0.2, 3)
     half = rng.point(rng.uniform(0.05, 0.12), rng.uniform(0.05, 0.12), rng.uniform(1.0, 1.5))
-    builder.solid(slot, half, CYLINDER, rotation=_axis_frame(rng), negative=True, valid=rng.chance(0.4))
+    builder.solid(
+        slot, half, CYLINDER, rotation=_axis_frame(rng), negative=True, valid=rng.chance(0.4)
+    )
 
 
 @family(0.7, (0.02, 0.08), bump=0.05)
@@ -63,15 +75,21 @@ def pierced(builder: Builder, rng: Rng) -> None:
     for i in range(5):
         bore = rng.log_uniform(0.08, 0.22)
         place, size = rng.normal(0.28, 3), rng.point(bore, bore, 2.5)
-        builder.solid(place, size, CYLINDER, rotation=rng.rotation(), negative=True, valid=i < count)
+        builder.solid(
+            place, size, CYLINDER, rotation=rng.rotation(), negative=True, valid=i < count
+        )
 
 
 @family(1.2, (0.006, 0.03), bump=0.01)
 def vessel(builder: Builder, rng: Rng) -> None:
-    """Vases, cups, glasses, bottles: the shell or the solid of a random profile, with handles and spouts."""
+    """Vases, cups, glasses, bottles: the shell or the solid of a random profile, with handles and
+    spouts.
+    """
     t = torch.linspace(0, 1, RINGS + 1, device=rng.device)
     k = torch.arange(1, 4, device=rng.device)[:, None]
-    wave = (rng.normal(0.35, 3, 1) / k * torch.sin(math.pi * k * t + rng.uniform(0, 6.3, 3, 1))).sum(1)
+    wave = (
+        rng.normal(0.35, 3, 1) / k * torch.sin(math.pi * k * t + rng.uniform(0, 6.3, 3, 1))
+    ).sum(1)
     radius = rng.uniform(0.2, 0.5, 1) * wave.exp()  # (b, RINGS + 1)
     height = rng.uniform(0.5, 1.6, 1) * t
     wall = rng.log_uniform(0.02, 0.06)
@@ -93,7 +111,11 @@ def vessel(builder: Builder, rng: Rng) -> None:
         facing = torch.tensor([sign, 1.0, 1.0], device=rng.device)
         builder.path([corner * facing for corner in corners], [thick] * 4, valid=valid)
     spout = rng.chance(0.2)
-    start, up, rise = rng.point(0, radius[:, first], height[:, first]), rng.point(0, 1, 0.8), rng.point(0, 0, 0.3)
+    start, up, rise = (
+        rng.point(0, radius[:, first], height[:, first]),
+        rng.point(0, 1, 0.8),
+        rng.point(0, 0, 0.3),
+    )
     lengths, radii = [rng.uniform(0.1, 0.25)] * 2, tapered(thick, 1.5, 1.2, 1.0)
     builder.chain(start, up, lengths, radii, curl=rise, valid=spout)
 
@@ -134,7 +156,9 @@ def furniture(builder: Builder, rng: Rng) -> None:
 
 @family(0.8, (0.004, 0.03))
 def tool(builder: Builder, rng: Rng) -> None:
-    """Pliers, wrenches, spectacles, spanners, keys: long bars, rings at the ends, crossing halves."""
+    """Pliers, wrenches, spectacles, spanners, keys: long bars, rings at the ends, crossing
+    halves.
+    """
     thick = rng.log_uniform(0.05, 0.12)
     up = rng.point(0, 0, 1)
     opening = rng.uniform(0.1, 0.7)
@@ -146,9 +170,22 @@ def tool(builder: Builder, rng: Rng) -> None:
         (jaw, rng.point(1.0, opening * 0.6, 0), tapered(thick, 1.0, 1.0, 0.5), -bow),
     ):
         lengths, start = [reach / 2] * 2, rng.point(0, 0, 0)
-        builder.chain(start, direction, lengths, radii, curl=curl, pair=True, flat=1.3, flat_axis=up, valid=crossed)
+        builder.chain(
+            start,
+            direction,
+            lengths,
+            radii,
+            curl=curl,
+            pair=True,
+            flat=1.3,
+            flat_axis=up,
+            valid=crossed,
+        )
     straight = ~crossed
-    left, right = rng.point(-handle, 0, rng.normal(0.05)), rng.point(handle, rng.normal(0.1), rng.normal(0.05))
+    left, right = (
+        rng.point(-handle, 0, rng.normal(0.05)),
+        rng.point(handle, rng.normal(0.1), rng.normal(0.05)),
+    )
     tip, flat = thick * rng.uniform(0.7, 1.3), rng.uniform(1, 2.5)
     builder.capsule(left, right, thick, tip, flat=flat, flat_axis=up, valid=straight)
     for end in (left, right):
@@ -162,7 +199,9 @@ def tool(builder: Builder, rng: Rng) -> None:
         builder.solid(gap, notch, BOX, negative=True, valid=straight & rng.chance(0.4))
     temples = straight & rng.chance(0.3)
     for end in (left, right):
-        builder.capsule(end, end + up * rng.uniform(0.5, 1.2, 1), thick * 0.6, thick * 0.5, valid=temples)
+        builder.capsule(
+            end, end + up * rng.uniform(0.5, 1.2, 1), thick * 0.6, thick * 0.5, valid=temples
+        )
 
 
 @family(0.8, (0.004, 0.02))
@@ -185,8 +224,14 @@ def plate(builder: Builder, rng: Rng) -> None:
 
 @family(1.0, (0.003, 0.012))
 def sheet(builder: Builder, rng: Rng) -> None:
-    """Rolls, folded cloth and brackets: a strip of thin plates that turns at every joint, or by right angles at few."""
-    thin, piece, count = rng.log_uniform(0.012, 0.06), rng.uniform(0.1, 0.2), rng.integers(4, PLATES)
+    """Rolls, folded cloth and brackets: a strip of thin plates that turns at every joint, or by
+    right angles at few.
+    """
+    thin, piece, count = (
+        rng.log_uniform(0.012, 0.06),
+        rng.uniform(0.1, 0.2),
+        rng.integers(4, PLATES),
+    )
     bracket, roll, wave = rng.chance(0.5), rng.normal(0.25), rng.normal(0.7)
     point, angle, side = rng.point(0, 0, 0), rng.each(0.0), rng.point(0, 1, 0)
     for i in range(PLATES):
@@ -196,6 +241,11 @@ def sheet(builder: Builder, rng: Rng) -> None:
         middle, turn = point + 0.5 * piece[:, None] * along, torch.stack([along, side, up], 1)
         half = rng.point(0.5 * piece + thin, rng.uniform(0.25, 0.5), thin)
         builder.solid(middle, half, BOX, rotation=turn, valid=i < count)
-        bore, holed = rng.point(0.4 * piece, rng.uniform(0.04, 0.15), 0.1), bracket & rng.chance(0.2)
-        builder.solid(middle, bore, CYLINDER, rotation=turn, negative=True, valid=holed & (i < count))
+        bore, holed = (
+            rng.point(0.4 * piece, rng.uniform(0.04, 0.15), 0.1),
+            bracket & rng.chance(0.2),
+        )
+        builder.solid(
+            middle, bore, CYLINDER, rotation=turn, negative=True, valid=holed & (i < count)
+        )
         point = point + piece[:, None] * along

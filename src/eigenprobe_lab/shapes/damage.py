@@ -1,7 +1,8 @@
 r"""Samples of dense shapes as scanners measure them, in batches: what networks learn from.
 
     sample      even, independent, as vertices lie, a step of density, or scan lines
-    damage      isotropic noise, noise along the view, misregistered views, voxels, strays, flying pixels
+    damage      isotropic noise, noise along the view, misregistered views, voxels, strays, flying
+    pixels
 
 `b` clouds of `N` dense points, `m` of them sampled; lengths are in radii of the shape.
 """
@@ -39,8 +40,8 @@ class Damage:
 def damaged(
     x: Tensor, normals: Tensor, order: Tensor, m: int, damage: Damage, generator: torch.Generator
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Rows ``(b, m)`` sampled from dense points ``(b, N, 3)``, the points ``y (b, m, 3)`` that a scanner makes of them,
-    which are strays, and which are not copies in the same voxel."""
+    """Rows ``(b, m)`` sampled from dense points ``(b, N, 3)``, the points ``y (b, m, 3)`` that a
+    scanner makes of them, which are strays, and which are not copies in the same voxel."""
     (b, n, _), rng = x.shape, Rng(len(x), generator)
     drawn, normal = partial(rng.uniform, 0, 1), partial(rng.normal, 1)
     eyes = rng.direction(VIEWS)
@@ -52,7 +53,9 @@ def damaged(
     steps = torch.multinomial(weight, m, generator=generator)
     order = order if m <= order.shape[1] else torch.arange(n, device=x.device).expand(b, n)
     chosen, kind = spread_rows(x, order, m, generator), drawn(1)
-    chosen = torch.where(kind < damage.lines, lines, torch.where(kind < damage.lines + damage.step, steps, chosen))
+    chosen = torch.where(
+        kind < damage.lines, lines, torch.where(kind < damage.lines + damage.step, steps, chosen)
+    )
     y, view = take(x, chosen), view.gather(1, chosen)
     eye, spacing = take(eyes, view), 2 / m**0.5  # of a surface of area 4
     most = min(damage.noise, damage.spacings * spacing)
@@ -62,7 +65,9 @@ def damaged(
     move, turn = (take(shift * normal(VIEWS, 3) / 3**0.5, view) for _ in range(2))
     y = y + move + torch.linalg.cross(turn, y)
     stray = drawn(m) < damage.stray * drawn(1) * (drawn(1) < damage.strays)
-    ways = torch.stack([2.2 * drawn(m, 3) - 1.1, y + 0.15 * normal(m, 3), y - eye * (0.03 + 0.3 * drawn(m, 1))])
+    ways = torch.stack(
+        [2.2 * drawn(m, 3) - 1.1, y + 0.15 * normal(m, 3), y - eye * (0.03 + 0.3 * drawn(m, 1))]
+    )
     way = (3 * drawn(m)).long()[None, ..., None].expand(1, b, m, 3)
     y = torch.where(stray[..., None], ways.gather(0, way)[0], y)
     size = spacing * (1 + 1.5 * drawn(1, 1))

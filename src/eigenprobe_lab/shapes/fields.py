@@ -1,12 +1,14 @@
-r"""Implicit solids, batched: a shape is the zero set of one smooth field made of tapered capsules and superquadrics.
+r"""Implicit solids, batched: a shape is the zero set of one smooth field made of tapered capsules
+and superquadrics.
 
     f(x) = -kappa log sum_j exp(-f_j(x)/kappa)        smooth union of the positive primitives
     f(x) <- max(f(x), -h_l(x))                        minus the negative ones (holes)
     f(x) <- f(x) + sum_w a_w sin(k_w . x + phi_w)     bumps
 
-A capsule has end points `a, b`, radii `ra, rb`, an optional flattening along one direction (fins, ears, wings) and may
-be revolved about the z axis, where it draws a ring or the shell of a vase. A superquadric has centre, rotation, half
-axes, two exponents (2, 2: ellipsoid; 8, 8: box; 2, 8: cylinder) and an optional ring radius (superquadric torus).
+A capsule has end points `a, b`, radii `ra, rb`, an optional flattening along one direction (fins,
+ears, wings) and may be revolved about the z axis, where it draws a ring or the shell of a vase. A
+superquadric has centre, rotation, half axes, two exponents (2, 2: ellipsoid; 8, 8: box; 2, 8:
+cylinder) and an optional ring radius (superquadric torus).
 
 Shapes: `b` shapes, `J` capsules, `S` superquadrics, `N` query points; `x (b, N, 3)` -> `f (b, N)`.
 """
@@ -60,7 +62,9 @@ class Rng:
         return torch.ones(3, device=self.device), torch.tensor([1.0, -1.0, 1.0], device=self.device)
 
     def uniform(self, low: float, high: float, *shape: int) -> Tensor:
-        return low + (high - low) * torch.rand(self.b, *shape, generator=self.generator, device=self.device)
+        return low + (high - low) * torch.rand(
+            self.b, *shape, generator=self.generator, device=self.device
+        )
 
     def log_uniform(self, low: float, high: float, *shape: int) -> Tensor:
         return self.uniform(math.log(low), math.log(high), *shape).exp()
@@ -69,11 +73,15 @@ class Rng:
         return scale * torch.randn(self.b, *shape, generator=self.generator, device=self.device)
 
     def chance(self, probability: float, *shape: int) -> Tensor:
-        return torch.rand(self.b, *shape, generator=self.generator, device=self.device) < probability
+        return (
+            torch.rand(self.b, *shape, generator=self.generator, device=self.device) < probability
+        )
 
     def integers(self, low: int, high: int, *shape: int) -> Tensor:
         """Integers in `low..high`, both included."""
-        return torch.randint(low, high + 1, (self.b, *shape), generator=self.generator, device=self.device)
+        return torch.randint(
+            low, high + 1, (self.b, *shape), generator=self.generator, device=self.device
+        )
 
     def direction(self, *shape: int) -> Tensor:
         return unit(self.normal(1.0, *shape, 3))
@@ -139,20 +147,26 @@ class Builder:
         revolved: bool = False,
         valid: Truth = True,
     ) -> Tensor:
-        """Add one capsule and return its end point, so that chains read as a walk. One that is ``revolved`` lies in the
-        half plane y = 0, x > 0, and turns about the z axis: a ring, or a piece of a shell."""
+        """Add one capsule and return its end point, so that chains read as a walk. One that is
+        ``revolved`` lies in the half plane y = 0, x > 0, and turns about the z axis: a ring, or a
+        piece of a shell.
+        """
         axis = unit(self.rng.point(0.0, 0.0, 1.0) if flat_axis is None else flat_axis)
         first, last, thin = (self.rng.each(value) for value in (ra, ra if rb is None else rb, flat))
         truths = [self.rng.each(value, torch.bool) for value in (revolved, valid)]
         self._capsules.append(Capsules(a, b, first, last, axis, thin, *truths))
         return b
 
-    def path(self, points: Sequence[Tensor], radii: Sequence[Tensor], *, valid: Truth = True) -> None:
+    def path(
+        self, points: Sequence[Tensor], radii: Sequence[Tensor], *, valid: Truth = True
+    ) -> None:
         """Capsules from point to point, `radii` one per point."""
         for (a, b), (ra, rb) in zip(pairwise(points), pairwise(radii), strict=True):
             self.capsule(a, b, ra, rb, valid=valid)
 
-    def pair(self, a: Tensor, b: Tensor, ra: Scalar, rb: Scalar | None = None, **options: Any) -> Tensor:
+    def pair(
+        self, a: Tensor, b: Tensor, ra: Scalar, rb: Scalar | None = None, **options: Any
+    ) -> Tensor:
         """A capsule and its mirror image in the plane y = 0 (bilateral symmetry)."""
         mirror = self.rng.sides[1]
         axis = {"flat_axis": options["flat_axis"] * mirror} if "flat_axis" in options else {}
@@ -171,7 +185,9 @@ class Builder:
         pair: bool = False,
         **options: Any,
     ) -> Tensor:
-        """A walk of capsules from `start`: `wobble` turns every joint at random, `curl (b, 3)` adds a steady turn."""
+        """A walk of capsules from `start`: `wobble` turns every joint at random, `curl (b, 3)` adds
+        a steady turn.
+        """
         add = self.pair if pair else self.capsule
         point = start
         for length, ra, rb in zip(lengths, radii[:-1], radii[1:], strict=True):
@@ -203,10 +219,20 @@ class Builder:
 
     def build(self, blend: Scalar = 0.03, bump: Scalar = 0.0, frequency: float = 6.0) -> Field:
         rng, each = self.rng, self.rng.each
-        capsules = Capsules(*(torch.stack(c, 1) for c in zip(*self._capsules, strict=True))) if self._capsules else None
-        solids = Solids(*(torch.stack(s, 1) for s in zip(*self._solids, strict=True))) if self._solids else None
+        capsules = (
+            Capsules(*(torch.stack(c, 1) for c in zip(*self._capsules, strict=True)))
+            if self._capsules
+            else None
+        )
+        solids = (
+            Solids(*(torch.stack(s, 1) for s in zip(*self._solids, strict=True)))
+            if self._solids
+            else None
+        )
         waves = rng.direction(6) * rng.uniform(0.4, 1.6, 6, 1) * frequency
-        return Field(capsules, solids, each(blend), waves, rng.uniform(0, 2 * math.pi, 6), each(bump))
+        return Field(
+            capsules, solids, each(blend), waves, rng.uniform(0, 2 * math.pi, 6), each(bump)
+        )
 
 
 @dataclass
@@ -223,7 +249,10 @@ class Field:
         kappa = self.blend[:, None, None].clamp_min(1e-4)
         parts = [] if self.capsules is None else [capsule_distance(self.capsules, x)]
         if self.solids is not None:
-            distance, negative = superquadric_distance(self.solids, x), self.solids.negative[:, None]
+            distance, negative = (
+                superquadric_distance(self.solids, x),
+                self.solids.negative[:, None],
+            )
             parts.append(distance.masked_fill(negative, FAR))
         f = -kappa[..., 0] * torch.logsumexp(-torch.cat(parts, -1) / kappa, -1)
         if self.solids is not None:
@@ -241,8 +270,8 @@ FAMILIES: dict[str, tuple[Family, float]] = {}  # by name, with how often they a
 def family(
     weight: float, blend: float | tuple[float, float], *, bump: float = 0.0, frequency: float = 6.0
 ) -> Callable[[Callable[[Builder, Rng], None]], Family]:
-    """Enter a family of shapes: what the function builds, blended over a length, or one drawn from a range, with bumps
-    of up to a height."""
+    """Enter a family of shapes: what the function builds, blended over a length, or one drawn from
+    a range, with bumps of up to a height."""
 
     def enter(build: Callable[[Builder, Rng], None]) -> Family:
         @wraps(build)
@@ -271,21 +300,30 @@ def capsule_distance(c: Capsules, x: Tensor) -> Tensor:
     along = (normal * c.flat_axis[:, None]).sum(-1)
     flat = c.flat[:, None]
     radius = c.ra[:, None] + t * (c.rb - c.ra)[:, None]
-    distance = (normal.square().sum(-1) + (flat.square() - 1) * along.square()).add(1e-12).sqrt() - radius
-    # The flattened metric overestimates distance by up to `flat`; dividing keeps thin parts visible in a blend.
+    distance = (normal.square().sum(-1) + (flat.square() - 1) * along.square()).add(
+        1e-12
+    ).sqrt() - radius
+    # The flattened metric overestimates distance by up to `flat`; dividing keeps thin parts visible
+    # in a blend.
     return (distance / flat.sqrt()).masked_fill(~c.valid[:, None], FAR)
 
 
 def superquadric_distance(s: Solids, x: Tensor) -> Tensor:
     """Approximate signed distances `(b, N, S)` to the superquadrics; `FAR` where switched off."""
-    local = torch.einsum("bnsd,bsed->bnse", x[:, :, None] - s.centre[:, None], s.rotation)  # (b, N, S, 3)
+    local = torch.einsum(
+        "bnsd,bsed->bnse", x[:, :, None] - s.centre[:, None], s.rotation
+    )  # (b, N, S, 3)
     half = s.half[:, None]
     u = (local / half).abs().clamp(1e-4, 1e2)
     p, q = s.p[:, None], s.q[:, None]
     planar = (u[..., 0] ** p + u[..., 1] ** p) ** (1 / p)
     level = (planar**q + u[..., 2] ** q) ** (1 / q)
-    flank = (planar / level) ** (q - 1) * (u[..., :2] / planar[..., None]).movedim(-1, 0) ** (p - 1)  # (2, b, N, S)
-    slope = torch.stack([*flank, (u[..., 2] / level) ** (q - 1)], -1) / half  # its length: else rims of plates are lost
+    flank = (planar / level) ** (q - 1) * (u[..., :2] / planar[..., None]).movedim(-1, 0) ** (
+        p - 1
+    )  # (2, b, N, S)
+    slope = (
+        torch.stack([*flank, (u[..., 2] / level) ** (q - 1)], -1) / half
+    )  # its length: else rims of plates are lost
     solid = (level - 1) / slope.norm(dim=-1)
     ring = s.ring[:, None].clamp_min(1e-3)
     width = ((planar - 1) * half[..., :2].mean(-1)).abs().clamp_min(1e-5) / ring

@@ -1,4 +1,6 @@
-"""Free forms: fish and planes, heads, blobs, random trees with and without loops, knots and frames of high genus."""
+"""Free forms: fish and planes, heads, blobs, random trees with and without loops, knots and frames
+of high genus.
+"""
 
 import math
 
@@ -12,7 +14,10 @@ SAMPLES = 56  # of the curve that a tube follows
 _POLYHEDRA: dict[str, tuple[list[tuple[float, float, float]], float | None]] = {
     "tetrahedron": ([(1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1)], None),
     "cube": ([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], 2.01),
-    "octahedron": ([(1.4, 0, 0), (-1.4, 0, 0), (0, 1.4, 0), (0, -1.4, 0), (0, 0, 1.4), (0, 0, -1.4)], 2.1),
+    "octahedron": (
+        [(1.4, 0, 0), (-1.4, 0, 0), (0, 1.4, 0), (0, -1.4, 0), (0, 0, 1.4), (0, 0, -1.4)],
+        2.1,
+    ),
 }
 
 
@@ -56,14 +61,18 @@ def bust(builder: Builder, rng: Rng) -> None:
     builder.capsule(rng.point(0.3, 0.0, 0.5), nose, 0.08, rng.uniform(0.06, 0.12))
     ear = rng.point(rng.uniform(-0.1, 0.1), half[:, 1] * 0.95, 0.4)
     tip = ear + rng.point(rng.normal(0.1), rng.uniform(0.05, 0.2), rng.log_uniform(0.05, 0.5))
-    builder.pair(ear, tip, 0.11, 0.07, flat=2.5, flat_axis=rng.point(0.3, 1.0, 0.0), valid=rng.chance(0.7))
+    builder.pair(
+        ear, tip, 0.11, 0.07, flat=2.5, flat_axis=rng.point(0.3, 1.0, 0.0), valid=rng.chance(0.7)
+    )
     base = rng.point(rng.normal(0.1), 0.0, -rng.uniform(0.25, 0.7))
     neck = rng.uniform(0.15, 0.28)
     builder.capsule(rng.point(-0.05, 0.0, 0.1), base, neck, neck * 1.1)
     shoulder = base + rng.point(0.0, rng.uniform(0.2, 0.55), -rng.uniform(0.05, 0.2))
     builder.pair(base, shoulder, neck * 1.1, neck * rng.uniform(0.7, 1.2), valid=rng.chance(0.6))
     knot = rng.point(-rng.uniform(0.3, 0.5), rng.normal(0.1), rng.uniform(0.4, 0.9))
-    builder.capsule(knot, knot + rng.normal(0.15, 3), 0.16, rng.uniform(0.08, 0.2), valid=rng.chance(0.5))
+    builder.capsule(
+        knot, knot + rng.normal(0.15, 3), 0.16, rng.uniform(0.08, 0.2), valid=rng.chance(0.5)
+    )
     stand = base - rng.point(0.0, 0.0, 0.3)
     half = rng.point(rng.uniform(0.2, 0.5), rng.uniform(0.2, 0.5), rng.uniform(0.1, 0.2))
     builder.solid(stand, half, (8.0, 8.0), valid=rng.chance(0.25))
@@ -86,7 +95,9 @@ def blob(builder: Builder, rng: Rng) -> None:
 
 @family(2.0, (0.01, 0.06), bump=0.02)
 def tree(builder: Builder, rng: Rng) -> None:
-    """Random trees of branches, mirrored half of the time, closed to loops now and then (genus above 0)."""
+    """Random trees of branches, mirrored half of the time, closed to loops now and then (genus
+    above 0).
+    """
     core = rng.log_uniform(0.06, 0.3)
     ends = [rng.point(0.0, 0.0, 0.0)]
     direction, radii = rng.direction(), tapered(core, 1.0, 0.9, 0.8)
@@ -103,14 +114,18 @@ def tree(builder: Builder, rng: Rng) -> None:
         flat = torch.where(rng.chance(0.2), 3.0, 1.0)
         taper = rng.uniform(0.4, 1.2)
         state = rng.generator.get_state()
-        for side, (facing, valid) in enumerate(zip(rng.sides, (i < count, (i < count) & mirrored), strict=True)):
+        for side, (facing, valid) in enumerate(
+            zip(rng.sides, (i < count, (i < count) & mirrored), strict=True)
+        ):
             rng.generator.set_state(state)
             point, walk, radius = start * facing, direction, root
             for _ in range(3):
                 walk = unit(walk + curl + rng.normal(0.2, 3))
                 nxt = point + walk * facing * piece[:, None]
                 shrunk = radius * (0.6 + 0.4 * taper)
-                point = builder.capsule(point, nxt, radius, shrunk, flat=flat, flat_axis=rng.direction(), valid=valid)
+                point = builder.capsule(
+                    point, nxt, radius, shrunk, flat=flat, flat_axis=rng.direction(), valid=valid
+                )
                 radius = shrunk
             if side == 0:
                 ends.append(torch.where((i < count)[:, None], point, start))
@@ -118,7 +133,9 @@ def tree(builder: Builder, rng: Rng) -> None:
 
 
 def closed_curve(rng: Rng, samples: int) -> Tensor:
-    """Closed curves `(b, samples, 3)`: torus knots, Lissajous knots, random Fourier loops, plain rings."""
+    """Closed curves `(b, samples, 3)`: torus knots, Lissajous knots, random Fourier loops, plain
+    rings.
+    """
     t = torch.linspace(0, 2 * math.pi, samples + 1, device=rng.device)[:-1].expand(rng.b, -1)
     p = rng.integers(1, 4, 1).float()
     q = rng.integers(1, 5, 1).float()
@@ -129,7 +146,9 @@ def closed_curve(rng: Rng, samples: int) -> Tensor:
     lissajous = torch.cos(t[..., None] * frequency[:, None] + phase[:, None])
     order = torch.arange(1, 5, device=rng.device)
     amplitude = rng.normal(1.0, 4, 2, 3) / order[None, :, None, None] ** 1.2
-    waves = torch.stack([(t[..., None] * order).cos(), (t[..., None] * order).sin()], -1)  # (b, s, 4, 2)
+    waves = torch.stack(
+        [(t[..., None] * order).cos(), (t[..., None] * order).sin()], -1
+    )  # (b, s, 4, 2)
     fourier = torch.einsum("bsow,bowd->bsd", waves, amplitude)
     kind = rng.integers(0, 2)[:, None, None]
     curve = torch.where(kind == 0, knot, torch.where(kind == 1, lissajous, fourier))
@@ -142,8 +161,12 @@ def tube(builder: Builder, rng: Rng) -> None:
     curve = closed_curve(rng, SAMPLES)
     t = torch.linspace(0, 1, SAMPLES, device=rng.device)
     turns, other, pitch = rng.uniform(2, 9, 1), rng.uniform(2, 9, 1), rng.uniform(0.5, 2.0, 1)
-    spring = torch.stack([0.5 * (turns * t * 2).cos(), 0.5 * (other * t * 2).sin(), (t - 0.5) * pitch], -1)
-    snake = 0.06 * unit(rng.normal(1.0, 1, 3) + torch.cumsum(rng.normal(0.35, SAMPLES, 3), 1)).cumsum(1)
+    spring = torch.stack(
+        [0.5 * (turns * t * 2).cos(), 0.5 * (other * t * 2).sin(), (t - 0.5) * pitch], -1
+    )
+    snake = 0.06 * unit(
+        rng.normal(1.0, 1, 3) + torch.cumsum(rng.normal(0.35, SAMPLES, 3), 1)
+    ).cumsum(1)
     is_open = rng.chance(0.3)
     line = torch.where(rng.chance(0.5)[:, None, None], spring, snake)
     curve = torch.where(is_open[:, None, None], line, curve)
@@ -158,10 +181,14 @@ def tube(builder: Builder, rng: Rng) -> None:
 
 @family(0.7, (0.01, 0.05), bump=0.03)
 def frame(builder: Builder, rng: Rng) -> None:
-    """Wire frames of polyhedra with thick struts, bent and with struts missing: genus 1 to about 10."""
+    """Wire frames of polyhedra with thick struts, bent and with struts missing: genus 1 to about
+    10.
+    """
     name = list(_POLYHEDRA)[int(torch.randint(3, (1,), generator=rng.generator, device=rng.device))]
     corners, reach = _POLYHEDRA[name]
-    points = torch.tensor(corners, dtype=torch.float32, device=rng.device) * 0.5 + rng.normal(0.12, len(corners), 3)
+    points = torch.tensor(corners, dtype=torch.float32, device=rng.device) * 0.5 + rng.normal(
+        0.12, len(corners), 3
+    )
     thick = rng.log_uniform(0.05, 0.2)
     for i, a in enumerate(corners):
         for j, b in enumerate(corners[:i]):

@@ -1,11 +1,14 @@
 r"""An endless, seeded source of procedural clouds, all on one device.
 
-    seeds on the primitives,   x <- x - f(x) grad f(x) / |grad f(x)|^2   to the zero set of a field, farthest points
+    seeds on the primitives,   x <- x - f(x) grad f(x) / |grad f(x)|^2   to the zero set of a field,
+    farthest points
 
     source = ProceduralShapes(seed=0, device="cuda")
-    clouds = source.draw(256, n=1500)          # (256, 1500, 3) in the unit sphere, farthest-point order
+    clouds = source.draw(256, n=1500)          # (256, 1500, 3) in the unit sphere, farthest-point
+    order
 
-The order matters: the first `m` points of a cloud are themselves a near-uniform sample of `m` points.
+The order matters: the first `m` points of a cloud are themselves a near-uniform sample of `m`
+points.
 """
 
 import math
@@ -18,7 +21,8 @@ from eigenprobe.errors import InputError
 from eigenprobe.geometry import farthest_points
 from eigenprobe.graph import connected
 
-from . import creatures, forms, artefacts  # isort: skip  # noqa: F401 (which enter their families, in this order)
+# They enter their families, in this order.
+from . import creatures, forms, artefacts  # isort: skip  # noqa: F401
 from .fields import FAMILIES, Field, Rng, take, unit
 
 
@@ -39,7 +43,9 @@ class Variation:
 
 @dataclass
 class ProceduralShapes:
-    """Draws of random shapes as clouds; a draw number of a seed gives the same clouds on the same kind of device."""
+    """Draws of random shapes as clouds; a draw number of a seed gives the same clouds on the same
+    kind of device.
+    """
 
     seed: int = 0
     device: str | torch.device = "cpu"
@@ -51,14 +57,20 @@ class ProceduralShapes:
     def __post_init__(self) -> None:
         chosen = [*FAMILIES] if self.families is None else self.families
         if (unknown := sorted(set(chosen) - set(FAMILIES))) or not chosen:
-            raise InputError(f"expected families among {', '.join(FAMILIES)}, got {', '.join(unknown) or 'none'}")
+            raise InputError(
+                f"expected families among {', '.join(FAMILIES)}, got {', '.join(unknown) or 'none'}"
+            )
         self.weights = {name: FAMILIES[name][1] for name in chosen}
 
     @torch.no_grad()
     def draw(self, count: int, n: int = 1500, draw: int | None = None) -> Tensor:
-        """`(count, n, 3)` clouds; `draw` replays one numbered draw, the default goes on to the next."""
+        """`(count, n, 3)` clouds; `draw` replays one numbered draw, the default goes on to the
+        next.
+        """
         if count < 1 or n < 16:
-            raise InputError(f"expected at least one cloud of at least 16 points, got count={count}, n={n}")
+            raise InputError(
+                f"expected at least one cloud of at least 16 points, got count={count}, n={n}"
+            )
         if draw is None:
             draw, self.draws = self.draws, self.draws + 1
         generator = self.generator(draw)
@@ -66,7 +78,10 @@ class ProceduralShapes:
         have = 0
         while have < count:
             if len(clouds) == 20:
-                raise InputError(f"expected connected shapes from {', '.join(self.weights)}, got too few in 20 rounds")
+                raise InputError(
+                    f"expected connected shapes from {', '.join(self.weights)}, "
+                    "got too few in 20 rounds"
+                )
             clouds.append(self._round(int(1.1 * (count - have)) + 4, n, generator))
             have += clouds[-1].shape[0]
         order = torch.randperm(have, generator=generator, device=self.device)[:count]
@@ -74,14 +89,22 @@ class ProceduralShapes:
 
     def generator(self, draw: int) -> torch.Generator:
         """The random numbers of one draw."""
-        return torch.Generator(self.device).manual_seed((self.seed * 1_000_003 + draw * 7_919) % (2**63 - 1))
+        return torch.Generator(self.device).manual_seed(
+            (self.seed * 1_000_003 + draw * 7_919) % (2**63 - 1)
+        )
 
-    def candidates(self, count: int, n: int, generator: torch.Generator, at_once: int) -> tuple[Tensor, ...]:
-        """Points, outward normals and which of them arrived on `count` surfaces, `at_once` evaluated together."""
+    def candidates(
+        self, count: int, n: int, generator: torch.Generator, at_once: int
+    ) -> tuple[Tensor, ...]:
+        """Points, outward normals and which of them arrived on `count` surfaces, `at_once`
+        evaluated together.
+        """
         weights = torch.tensor(list(self.weights.values()), device=self.device)
         drawn = torch.multinomial(weights, count, replacement=True, generator=generator)
         found = []
-        for name, tally in zip(self.weights, torch.bincount(drawn, minlength=len(weights)).tolist(), strict=True):
+        for name, tally in zip(
+            self.weights, torch.bincount(drawn, minlength=len(weights)).tolist(), strict=True
+        ):
             for start in range(0, tally, at_once):
                 rng = Rng(min(at_once, tally - start), generator)
                 solid = FAMILIES[name][0](rng)
@@ -91,11 +114,16 @@ class ProceduralShapes:
     def surfaces(
         self, count: int, n: int, generator: torch.Generator, at_once: int, side: float = 0.0
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Points of warped surfaces, points ``side`` beside them along the normal (none for 0), and which count."""
+        """Points of warped surfaces, points ``side`` beside them along the normal (none for 0), and
+        which count.
+        """
         x, normals, valid = self.candidates(count, n, generator, at_once)
         size = x.shape[1]
         if side:
-            x, valid = torch.cat([x, x + side * normals], 1), torch.cat([valid, torch.zeros_like(valid)], 1)
+            x, valid = (
+                torch.cat([x, x + side * normals], 1),
+                torch.cat([valid, torch.zeros_like(valid)], 1),
+            )
         x, valid = self.warp(unit_sphere(x, valid), valid, Rng(count, generator))
         x = unit_sphere(x, valid)
         # Fewer than 1.3 candidates per point leave the thinning nothing to choose from.
@@ -109,7 +137,9 @@ class ProceduralShapes:
         rng = Rng(x.shape[0], generator)
         cloud = self._thin(x, valid, n, rng)
         whole = connected(cloud) > 0.995
-        noise = rng.uniform(0, self.variation.noise_level, 1, 1) * rng.chance(self.variation.noise, 1, 1)
+        noise = rng.uniform(0, self.variation.noise_level, 1, 1) * rng.chance(
+            self.variation.noise, 1, 1
+        )
         cloud = cloud + noise * rng.normal(1.0, n, 3)
         return unit_sphere(cloud)[whole]
 
@@ -123,7 +153,9 @@ class ProceduralShapes:
         return take(x, order)
 
     def warp(self, x: Tensor, valid: Tensor, rng: Rng) -> tuple[Tensor, Tensor]:
-        """Anisotropic scale, bend, twist and taper in a random frame; a plane cuts some shapes open."""
+        """Anisotropic scale, bend, twist and taper in a random frame; a plane cuts some shapes
+        open.
+        """
         v = self.variation
         frame = rng.rotation()
         x = (x[..., None] * frame[:, None]).sum(-2)  # not a product: TF32 would roughen the surface
@@ -167,23 +199,34 @@ def seeds(field: Field, rng: Rng, count: int) -> Tensor:
         area = 8 * (h[..., 0] * h[..., 1] + h[..., 1] * h[..., 2] + h[..., 2] * h[..., 0])
         areas.append(area * s.valid)
     weights = torch.cat(areas, -1) + 1e-9
-    index = torch.multinomial(weights, count, replacement=True, generator=rng.generator)  # (b, count)
+    index = torch.multinomial(
+        weights, count, replacement=True, generator=rng.generator
+    )  # (b, count)
     out, first, direction = rng.normal(0.5, count, 3), 0, rng.direction(count)
     if c is not None:
         first = c.a.shape[1]
         j = index.clamp_max(first - 1)
-        a, b, flat_axis, flat = take(c.a, j), take(c.b, j), take(c.flat_axis, j), c.flat.gather(1, j)[..., None]
+        a, b, flat_axis, flat = (
+            take(c.a, j),
+            take(c.b, j),
+            take(c.flat_axis, j),
+            c.flat.gather(1, j)[..., None],
+        )
         # Slightly beyond the ends, so that caps are reached too.
         t = rng.uniform(-0.15, 1.15, count, 1)
         radius = c.ra.gather(1, j) + t[..., 0].clamp(0, 1) * (c.rb - c.ra).gather(1, j)
         axis = b - a
-        along = (direction * axis).sum(-1, keepdim=True) / axis.square().sum(-1, keepdim=True).clamp_min(1e-9)
+        along = (direction * axis).sum(-1, keepdim=True) / axis.square().sum(
+            -1, keepdim=True
+        ).clamp_min(1e-9)
         blunt = (t < 0) | (t > 1)
         normal = unit(torch.where(blunt, direction, direction - axis * along))
         normal = normal - (1 - 1 / flat) * (normal * flat_axis).sum(-1, keepdim=True) * flat_axis
         point = a + t.clamp(0, 1) * axis + normal * radius[..., None]
         angle = rng.uniform(0, 2 * math.pi, count)
-        turned = torch.stack([point[..., 0] * angle.cos(), point[..., 0] * angle.sin(), point[..., 2]], -1)
+        turned = torch.stack(
+            [point[..., 0] * angle.cos(), point[..., 0] * angle.sin(), point[..., 2]], -1
+        )
         point = torch.where(c.revolved.gather(1, j)[..., None], turned, point)
         out = torch.where((index < first)[..., None], point, out)
     if s is not None:
@@ -210,7 +253,13 @@ def project(field: Field, x: Tensor, steps: int = 6) -> tuple[Tensor, Tensor, Te
             (gradient,) = torch.autograd.grad(value.sum(), moving)
         value = value.detach()
         if step < steps:
-            move = value[..., None] * gradient / gradient.square().sum(-1, keepdim=True).clamp_min(0.05)
+            move = (
+                value[..., None]
+                * gradient
+                / gradient.square().sum(-1, keepdim=True).clamp_min(0.05)
+            )
             x = x - move.clamp(-0.15, 0.15)
-    arrived = (value.abs() < 4e-3) & (gradient.norm(dim=-1) > 0.1) & ((x - start).norm(dim=-1) < 0.6)
+    arrived = (
+        (value.abs() < 4e-3) & (gradient.norm(dim=-1) > 0.1) & ((x - start).norm(dim=-1) < 0.6)
+    )
     return x, unit(gradient), arrived

@@ -2,13 +2,14 @@
 
     at(step) -> clouds (b, n, 3),  n drawn per step,  b n about `tokens`
 
-What a step sees depends on the seed and the step alone, so a resumed run goes on where it stopped. The next chunk of
-shapes is drawn by a thread on its own CUDA stream while the current ones are trained on.
+What a step sees depends on the seed and the step alone, so a resumed run goes on where it stopped.
+The next chunk of shapes is drawn by a thread on its own CUDA stream while the current ones are
+trained on.
 """
 
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -18,15 +19,16 @@ from torch import Tensor
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import farthest_points
 
-from . import ProceduralShapes, unit_sphere
+from . import ProceduralShapes, Variation, unit_sphere
 
 
 @dataclass(frozen=True)
 class ShapeSettings:
-    """What to train on. Every `renew` steps a new chunk of `chunk` clouds replaces the oldest of `chunks`.
+    """What to train on. Every `renew` steps a new chunk of `chunk` clouds replaces the oldest of
+    `chunks`.
 
-    `sizes` are (smallest, largest) numbers of points; `typical` is the size most steps use. `folder` mixes in clouds
-    sampled from the meshes of a folder, `share` of every batch.
+    `sizes` are (smallest, largest) numbers of points; `typical` is the size most steps use.
+    `folder` mixes in clouds sampled from the meshes of a folder, `share` of every batch.
     """
 
     seed: int = 0
@@ -37,6 +39,7 @@ class ShapeSettings:
     chunks: int = 4
     renew: int = 128
     families: list[str] | None = None
+    variation: Variation = field(default_factory=Variation)
     folder: Path | None = None
     share: float = 0.25
 
@@ -47,7 +50,9 @@ class ShapeStream:
     def __init__(self, settings: ShapeSettings) -> None:
         (low, high), typical = settings.sizes, settings.typical
         if not 64 <= low <= typical <= high:
-            raise InputError(f"expected sizes 64 <= smallest <= typical <= largest, got {low}, {typical}, {high}")
+            raise InputError(
+                f"expected sizes 64 <= smallest <= typical <= largest, got {low}, {typical}, {high}"
+            )
         self.settings = settings
         self.device, self.rank = torch.device("cpu"), 0
         self._chunks: dict[int, Future[tuple[Tensor, Tensor]]] = {}
@@ -55,7 +60,9 @@ class ShapeStream:
         self._real: Tensor | None = None
 
     def to(self, device: torch.device | str, rank: int = 0) -> Self:
-        """The stream on a device, as the process ``rank`` sees it: every process trains on clouds of its own."""
+        """The stream on a device, as the process ``rank`` sees it: every process trains on clouds
+        of its own.
+        """
         here = (torch.device(device), rank)
         if here != (self.device, self.rank):
             (self.device, self.rank), self._chunks = here, {}
@@ -69,7 +76,9 @@ class ShapeStream:
     def at(self, step: int) -> Tensor:
         """The clouds of one step, `(b, n, 3)`, in the unit sphere."""
         s = self.settings
-        generator = torch.Generator().manual_seed(s.seed * 1_000_003 + 31 * step + 7 * self.rank + 1)
+        generator = torch.Generator().manual_seed(
+            s.seed * 1_000_003 + 31 * step + 7 * self.rank + 1
+        )
         n = self._size(generator)
         newest = step // s.renew
         chunks = [self._asked(i).result() for i in range(max(0, newest - s.chunks + 1), newest + 1)]
@@ -91,13 +100,18 @@ class ShapeStream:
         draw, place = torch.rand(2, generator=generator).tolist()
         above = (s.typical, self.medium)
         far = (self.medium, high) if high > self.medium else above
-        ranges = {0.55: (0.9 * s.typical, 1.1 * s.typical), 0.75: (low, s.typical), 0.9: above, 1.0: far}
+        ranges = {
+            0.55: (0.9 * s.typical, 1.1 * s.typical),
+            0.75: (low, s.typical),
+            0.9: above,
+            1.0: far,
+        }
         start, end = next(limits for share, limits in ranges.items() if draw < share)
         return int(min(max(start + (end - start) * place, low), high)) // 4 * 4
 
     def _draw(self, index: int) -> tuple[Tensor, Tensor]:
         s = self.settings
-        source = ProceduralShapes(s.seed * 64 + self.rank, self.device, s.families)
+        source = ProceduralShapes(s.seed * 64 + self.rank, self.device, s.families, s.variation)
         small = source.draw(s.chunk, self.medium, draw=2 * index)
         if s.sizes[1] <= self.medium:
             return small, small
@@ -139,5 +153,7 @@ def mesh_clouds(folder: str | os.PathLike[str], n: int, seed: int = 0) -> Tensor
         if len(points) >= n:
             clouds.append(points[farthest_points(points[None], n, start=0)[0]])
     if not clouds:
-        raise InputError(f"expected meshes (or clouds of at least {n} points) in {folder}, got none")
+        raise InputError(
+            f"expected meshes (or clouds of at least {n} points) in {folder}, got none"
+        )
     return unit_sphere(torch.stack(clouds))

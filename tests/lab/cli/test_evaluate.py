@@ -20,20 +20,58 @@ def mesh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_scans_are_printed_and_written(mesh: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["evaluate", "scans", mesh, "-k", "4", "6", "--points", "250", "--kinds", "random", "step:100"]) == 0
+    assert (
+        main(
+            [
+                "evaluate",
+                "scans",
+                mesh,
+                "-k",
+                "4",
+                "6",
+                "--points",
+                "250",
+                "--kinds",
+                "random",
+                "step:100",
+            ]
+        )
+        == 0
+    )
     out = capsys.readouterr().out
-    assert "density 100:1 in a step" in out and "measured 6 decompositions" in out and "cosine_4" in out
+    assert (
+        "density 100:1 in a step" in out
+        and "measured 6 decompositions" in out
+        and "cosine_4" in out
+    )
     written = json.loads(Path("out/scans/scans.json").read_text())
     assert written["facts"]["kinds"] == ["random", "step:100"] and written["facts"]["k"] == [4, 6]
-    assert {path.name for path in Path("out/scans").iterdir()} == {"scans.csv", "scans.json", "scans.md"}
+    assert {path.name for path in Path("out/scans").iterdir()} == {
+        "scans.csv",
+        "scans.json",
+        "scans.md",
+    }
 
 
 def test_a_seed_draws_another_cloud(mesh: str) -> None:
-    words = ["evaluate", "scans", mesh, "-k", "5", "--points", "200", "--kinds", "random", "--quiet"]
+    words = [
+        "evaluate",
+        "scans",
+        mesh,
+        "-k",
+        "5",
+        "--points",
+        "200",
+        "--kinds",
+        "random",
+        "--quiet",
+    ]
     found = []
     for seed in ("0", "0", "1"):
         assert main([*words, "--seed", seed, "--out", f"s{len(found)}"]) == 0
-        found.append(json.loads(Path(f"s{len(found)}/scans.json").read_text())["rows"][0]["cosine_5"])
+        found.append(
+            json.loads(Path(f"s{len(found)}/scans.json").read_text())["rows"][0]["cosine_5"]
+        )
     assert found[0] == pytest.approx(found[1]) and found[0] != found[2]
 
 
@@ -56,12 +94,19 @@ def test_wrong_words_are_one_line(
 def test_neighbours_and_surfaces(mesh: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "surfaces", mesh, "--points", "100", "--out", "n"]) == 0
     assert "oracle cut" in capsys.readouterr().out and Path("n/neighbours.csv").is_file()
-    assert main(["evaluate", "surfaces", mesh, "--n", "200", "-k", "6", "--no-figures", "--out", "s"]) == 0
+    assert (
+        main(["evaluate", "surfaces", mesh, "--n", "200", "-k", "6", "--no-figures", "--out", "s"])
+        == 0
+    )
     assert "blob" in capsys.readouterr().out and Path("s/surfaces.md").is_file()
 
 
 @pytest.mark.parametrize(
-    "words", [["--noise", "0.01"], *([*own, "--points", "100"] for own in (["--samples", "500"], ["-k", "9"]))]
+    "words",
+    [
+        ["--noise", "0.01"],
+        *([*own, "--points", "100"] for own in (["--samples", "500"], ["-k", "9"])),
+    ],
 )
 def test_options_that_would_do_nothing_are_refused(
     words: list[str], mesh: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -20,42 +20,99 @@ from tests.cli.conftest import Run, done
 
 
 def test_reproduce_overfit(run: Run) -> None:
-    words = (
-        "reproduce overfit meshes/a.obj cloud.xyz --way ours -k 6 --n 200 --steps 3 --resamplings 1 --size 300 --out r"
-    )
+    words = "reproduce overfit meshes/a.obj cloud.xyz --way ours -k 6 --n 200 --steps 3"
+    words += " --resamplings 1 --size 300 --out r"
     out = done(run(words), "r/overfit.json", "r/overfit.md")
     assert "skipped cloud.xyz" in out and "| a " in out
 
 
 def test_reproduce_the_papers_way(run: Run) -> None:
     small = "--way paper --quick --steps 3"
-    out = done(run(f"reproduce overfit meshes/a.obj -k 6 --n 150 --size 100 {small} --out p"), "p/overfit.json")
+    out = done(
+        run(f"reproduce overfit meshes/a.obj -k 6 --n 150 --size 100 {small} --out p"),
+        "p/overfit.json",
+    )
     assert "random weights" in out and "closed form of its probes" in out and "| published |" in out
     rows = json.loads(Path("p/overfit.json").read_text())["rows"]
-    assert rows[0]["method"] == "the paper's way" and {"discrepancy_fixed", "discrepancy_rayleigh"} <= set(rows[0])
-    out = done(run(f"reproduce generalisation meshes/a.obj -k 6 --n 100 {small} --out q"), "q/generalisation.json")
+    assert rows[0]["method"] == "the paper's way" and {
+        "discrepancy_fixed",
+        "discrepancy_rayleigh",
+    } <= set(rows[0])
+    out = done(
+        run(f"reproduce generalisation meshes/a.obj -k 6 --n 100 {small} --out q"),
+        "q/generalisation.json",
+    )
     assert "1 shapes | none" in re.sub(" +", " ", out) and "k<=5" in out and "random weights" in out
-    out = done(run(f"reproduce images features.npz --ks 2 --dataset stl10 {small} --out r"), "r/images.json")
-    assert "0.790 / 0.712" in out and "closed form of the paper's probes" in out  # STL10 at k = 2
-    assert "(the paper's way)" in out and "Isomap" in out
-    assert "0.9" in done(run("reproduce toy1d --way paper --quick --steps 150 --out t"), "t/toy1d.json")
+    assert "the paper, MPZ14" not in out  # published rows do not stand above another shape
+    out = done(
+        run(f"reproduce overfit meshes/a.obj -k 6 --n 150 --size 100 --released {small} --out s"),
+        "s/overfit.json",
+    )
+    assert "the released way" in out
+
+
+def test_published_scores_stand_beside_features_of_the_paper_only(run: Run) -> None:
+    words = "reproduce images features.npz --ks 2 --way paper --quick --steps 3"
+    out = done(run(f"{words} --out r"), "r/images.json")
+    assert "(the paper's way)" in out and "Isomap" in out and "0.790" not in out
+    code, _, err = run(f"{words} --dataset stl10 --out r2")
+    assert code == 2 and "--dataset and --extractor go together" in err
+    code, _, err = run(f"{words} --dataset stl10 --extractor clip --out r3")
+    assert code == 2 and "features of clip have 512 columns" in err
+    rng = np.random.default_rng(0)
+    labels = np.arange(160) % 4
+    x = (rng.normal(size=(160, 512)) + 3 * np.eye(512)[labels]).astype(np.float32)
+    np.savez("clip.npz", features=x, labels=labels)
+    words = words.replace("features.npz", "clip.npz --dataset stl10 --extractor clip")
+    out = done(run(f"{words} --out r4"), "r4/images.json")
+    assert "0.691 / 0.525" in out
+
+
+def test_rows_that_were_trained_on_are_not_scored(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from eigenprobe_lab.paper import images_recipe
+
+    seen: dict[str, np.ndarray] = {}
+    learn, tune = images_recipe.learn_rows, images_recipe.tune
+    monkeypatch.setattr(
+        images_recipe,
+        "learn_rows",
+        lambda recipe, x, how: [seen.update(learned=x.numpy()), learn(recipe, x, how)][1],
+    )
+    monkeypatch.setattr(
+        images_recipe, "tune", lambda recipe, x, y: [seen.update(tuned=x), tune(recipe, x, y)][1]
+    )
+    forward = images_recipe.feed_forward
+    scored: list[np.ndarray] = []
+    monkeypatch.setattr(
+        images_recipe, "feed_forward", lambda basis, x: [scored.append(x), forward(basis, x)][1]
+    )
+    done(run("reproduce images features.npz --ks 2 --way paper --quick --steps 2 --out r"))
+    trained = {row.tobytes() for row in (*seen["learned"], *seen["tuned"])}
+    rows = {row.tobytes() for part in scored for row in part}
+    assert rows and not rows & trained
 
 
 def test_reproduce_generalisation(run: Run) -> None:
-    words = "reproduce generalisation meshes/a.obj cloud.xyz --way ours -k 10 --n 250 --volumes 1 --no-figures --out g"
+    words = "reproduce generalisation meshes/a.obj cloud.xyz --way ours -k 10 --n 250"
+    words += " --volumes 1 --no-figures --out g"
     out = done(run(words), "g/generalisation.json", "g/generalisation.csv")
     assert "closed form" in out and "polynomials" in out and "skipped cloud.xyz" in out
 
 
 def test_reproduce_toy1d(run: Run) -> None:
-    out = done(run("reproduce toy1d --way both --steps 20 --probes 2000 --out t"), "t/toy1d.png", "t/toy1d.json")
-    assert "expected loss" in out
+    out = done(
+        run("reproduce toy1d --steps 20 --probes 2000 --out t"), "t/toy1d.png", "t/toy1d.json"
+    )
+    assert "expected loss" in out and "hybrid loss, sampled probes" in out
     rows = json.loads(Path("t/toy1d.json").read_text())["rows"]
     assert [len([name for name in row if name.startswith("cos")]) for row in rows] == [4, 4]
 
 
 def test_reproduce_images(run: Run) -> None:
-    words = "reproduce images features.npz --way ours --runs 1 --n 120 --ks 2 --methods pca direct --out i"
+    words = "reproduce images features.npz --way ours --runs 1 --n 120 --ks 2"
+    words += " --methods pca direct --out i"
     out = done(run(words), "i/images.json", "i/images.md", "i/images.tex")
     assert "PCA" in out and "NMI" in out
 
@@ -73,13 +130,18 @@ def test_an_interrupted_experiment_goes_on_from_its_checkpoint(run: Run) -> None
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and f"{checkpoint} is saved, the same command goes on from it" in err
+    assert (
+        process.returncode == 130
+        and f"{checkpoint} is saved, the same command goes on from it" in err
+    )
     process = started()
     assert process.stdout is not None
     said = process.stdout.readline()
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
-    assert (found := re.fullmatch(rf"going on from step (\d+) in {checkpoint}\n", said)) and int(found[1]) > 0
+    assert (found := re.fullmatch(rf"going on from step (\d+) in {checkpoint}\n", said)) and int(
+        found[1]
+    ) > 0
     code, _, err = run("reproduce toy1d --probes 2000 --steps 10 --out t")
     assert code == 2 and "belongs to another run" in err and "--resume never" in err
     assert "going on" not in done(
@@ -88,11 +150,12 @@ def test_an_interrupted_experiment_goes_on_from_its_checkpoint(run: Run) -> None
 
 
 def test_experiments_keep_a_checkpoint_for_each_network(run: Run) -> None:
-    words = "reproduce overfit meshes/a.obj --way both -k 6 --n 150 --size 100 --quick --steps 3 --out p"
+    words = "reproduce overfit meshes/a.obj --way both -k 6 --n 150 --size 100 --quick --steps 3"
+    words += " --out p"
     assert "p/checkpoints " in done(run(words))
     assert all(Path(f"p/checkpoints/a/{way}/last.ckpt").is_file() for way in ("paper", "ours"))
     assert "going on from step 3 in p/checkpoints/a/paper/last.ckpt" in done(run(words))
-    words = "reproduce images features.npz --ks 2 --dataset stl10 --way paper --quick --steps 3 --out r"
+    words = "reproduce images features.npz --ks 2 --way paper --quick --steps 3 --out r"
     done(run(words), "r/checkpoints/last.ckpt")
 
 

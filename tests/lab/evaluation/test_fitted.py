@@ -1,4 +1,6 @@
-"""Tests of `evaluation.fitted`: when a fit has come near the closed form, and its rows of the table."""
+"""Tests of `evaluation.fitted`: when a fit has come near the closed form, and its rows of the
+table.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,14 @@ def test_the_first_validation_within_a_percent_counts() -> None:
 def test_rows_of_a_shape(tmp_path) -> None:
     save(Shape(*blob(9)), tmp_path / "blob.obj")
     sample = Sample.of_file(tmp_path / "blob.obj", 200, 6, 0)
-    rows, basis, history = learn_shape(sample, 6, replace(SETTINGS, resamplings=1, held_out=1, size=150, steps=20))
+    rows, basis, history = learn_shape(
+        sample, 6, replace(SETTINGS, resamplings=1, held_out=1, size=150, steps=20)
+    )
     assert [row["method"] for row in rows] == ["feedforward", "ritz", "closed form"]
-    assert basis.k == 6 and basis.n == len(sample.shape.vertices) and rows[0]["steps"] == 20 and history == []
+    assert (
+        basis.k == 6
+        and basis.n == len(sample.shape.vertices)
+        and rows[0]["steps"] == 20
+        and history == []
+    )
     assert rows[1]["cosine_6"] > 0.5 and rows[2]["cosine_6"] > 0.9

@@ -1,4 +1,6 @@
-"""The table of neighbours on small meshes: ways side by side, and mesh distances against Dijkstra over all vertices."""
+"""The table of neighbours on small meshes: ways side by side, and mesh distances against Dijkstra
+over all vertices.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,12 @@ from scipy.sparse.csgraph import dijkstra
 
 from eigenprobe.errors import InputError
 from eigenprobe.readers.shapes import Shape, save
-from eigenprobe_lab.evaluation.neighbours import WAYS, NeighbourMeasure, compare_neighbours, mesh_distances
+from eigenprobe_lab.evaluation.neighbours import (
+    WAYS,
+    NeighbourMeasure,
+    compare_neighbours,
+    mesh_distances,
+)
 from tests.meshes import blob, torus
 
 
@@ -29,7 +36,9 @@ def test_mesh_distances() -> None:
 def test_the_table(tmp_path) -> None:
     save(Shape(*torus(30, 14)), tmp_path / "torus.off")
     save(Shape(*blob(9)), tmp_path / "blob.obj")
-    report = compare_neighbours([tmp_path], NeighbourMeasure((200,), (0.0, 0.01))).write(tmp_path / "out", "neighbours")
+    report = compare_neighbours([tmp_path], NeighbourMeasure((200,), (0.0, 0.01))).write(
+        tmp_path / "out", "neighbours"
+    )
     assert len(report.rows) == 2 * 2 * len(WAYS)
     clean = {(row["shape"], row["neighbours"]): row for row in report.rows if not row["noise"]}
     for shape in ("torus", "blob"):  # nothing to cut: the three ways agree
@@ -37,7 +46,10 @@ def test_the_table(tmp_path) -> None:
         assert learned == pytest.approx(plain, abs=0.05) and cut == pytest.approx(plain, abs=0.05)
     text = (tmp_path / "out" / "neighbours.md").read_text()
     assert (
-        "n = 200, noise 0.01" in text and "median" in text and "worst:" in text and "plain: without the network" in text
+        "n = 200, noise 0.01" in text
+        and "median" in text
+        and "worst:" in text
+        and "plain: without the network" in text
     )
 
 

@@ -1,4 +1,6 @@
-"""Samples of meshes: points are vertices, the oracle is read off at them, a file gives them back."""
+"""Samples of meshes: points are vertices, the oracle is read off at them, a file gives them
+back.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def test_a_sample_agrees_with_its_own_oracle_and_comes_back_from_its_file(tmp_pa
     assert sample.indices is not None
     np.testing.assert_array_equal(sample.points, shape.vertices[sample.indices])
     found = agreement(sample.compare(sample.vectors, sample.eigenvalues), (6,))
-    assert found["cosine_6"] == pytest.approx(1) and found["discrepancy"] == pytest.approx(0, abs=1e-9)
+    assert found["cosine_6"] == pytest.approx(1) and found["discrepancy"] == pytest.approx(
+        0, abs=1e-9
+    )
     sample.save(tmp_path / "blob.npz")
     again = Sample.of_file(tmp_path / "blob.npz", 0, 4, 0)
     np.testing.assert_allclose(again.points, sample.points, atol=1e-6)

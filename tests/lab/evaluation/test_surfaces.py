@@ -11,7 +11,7 @@ import pytest
 from eigenprobe.errors import InputError
 from eigenprobe.readers.shapes import Shape, save
 from eigenprobe_lab.evaluation import surfaces
-from eigenprobe_lab.evaluation.surfaces import Measure, levels
+from eigenprobe_lab.evaluation.surfaces import Measure
 from eigenprobe_lab.paper.published import PAPER
 from tests.meshes import cube
 
@@ -19,7 +19,9 @@ from tests.meshes import cube
 @pytest.fixture(scope="module")
 def result(mesh_folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("out")
-    found = surfaces.run([mesh_folder], Measure(["direct", "robust", "oracle"], 400, 12), published=PAPER)
+    found = surfaces.run(
+        [mesh_folder], Measure(["direct", "robust", "oracle"], 400, 12), published=PAPER
+    )
     return found.write(out, "surfaces"), out
 
 
@@ -37,7 +39,11 @@ def test_files_are_written_and_agree(result) -> None:
         table = list(csv.DictReader(file))
     content = json.loads((out / "surfaces.json").read_text())
     assert len(table) == len(content["rows"]) == len(evaluation.rows)
-    assert float(table[0]["cosine_10"]) == content["rows"][0]["cosine_10"] == evaluation.rows[0]["cosine_10"]
+    assert (
+        float(table[0]["cosine_10"])
+        == content["rows"][0]["cosine_10"]
+        == evaluation.rows[0]["cosine_10"]
+    )
     assert content["facts"]["n"] == 400
     assert (out / "surfaces.md").read_text() == evaluation.markdown()
 
@@ -47,7 +53,8 @@ def test_figures_are_drawn(mesh_folder, tmp_path) -> None:
     found = surfaces.run([mesh_folder / "blob.obj"], measure).write(tmp_path, "surfaces")
     pictures = {path.name: path for path in found.written if path.suffix == ".png"}
     assert set(pictures) == {
-        f"blob-{what}.png" for what in ("eigenvalues", "direct-vectors", "direct-mass", "direct-rebuilt")
+        f"blob-{what}.png"
+        for what in ("eigenvalues", "direct-vectors", "direct-mass", "direct-rebuilt")
     }
     assert all(path.stat().st_size > 1000 for path in pictures.values())
 
@@ -65,11 +72,6 @@ def test_bad_files_are_reported_and_skipped(mesh_folder, tmp_path) -> None:
         surfaces.run([tmp_path], Measure(["robust"], 300, 10))
 
 
-def test_a_seed_is_for_the_points_of_a_method_that_takes_none(mesh_folder) -> None:
-    found = surfaces.run([mesh_folder / "kitten.off"], Measure(["pretrained"], 300, 8, seed=3))
-    assert not found.failed and found.rows[0]["cosine_8"] > 0.5
-
-
 def test_bad_requests() -> None:
     with pytest.raises(InputError, match="methods must be among direct"):
         Measure(methods=["magic"])
@@ -77,18 +79,3 @@ def test_bad_requests() -> None:
         Measure(k=1)
     with pytest.raises(InputError, match="no such file"):
         surfaces.run(["absent"], Measure())
-
-
-def test_several_jobs_give_the_same_rows(mesh_folder) -> None:
-    one = surfaces.run([mesh_folder], Measure(["robust"], 300, 8))
-    two = surfaces.run([mesh_folder], Measure(["robust"], 300, 8), jobs=2)
-    without = [{key: value for key, value in row.items() if key != "seconds"} for row in one.rows]
-    again = [{key: value for key, value in row.items() if key != "seconds"} for row in two.rows]
-    assert [row["shape"] for row in without] == [row["shape"] for row in again]
-    assert all(a == pytest.approx(b) for a, b in zip(without, again, strict=True))
-
-
-def test_levels() -> None:
-    assert levels(50) == (10, 20, 50)
-    assert levels(12) == (10, 12)
-    assert levels(5) == (5,)

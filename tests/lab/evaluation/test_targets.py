@@ -1,4 +1,5 @@
-"""On real shapes: at or above the paper's figures with one setting, and ahead of the peer in the same run.
+"""On real shapes: at or above the paper's figures with one setting, and ahead of the peer in the
+same run.
 
 The first test makes its shapes itself and runs everywhere; the others need the real ones.
 """
@@ -10,9 +11,10 @@ import pytest
 
 import eigenprobe as ep
 from benchmarks.meshing import creature
-from eigenprobe.evaluation import compare_vectors, mass_correlation, nearest_sample_areas
+from eigenprobe.evaluation import compare_vectors
 from eigenprobe.readers.shapes import find_shapes
 from eigenprobe_lab.evaluation import surfaces
+from eigenprobe_lab.evaluation.areas import mass_correlation, nearest_sample_areas
 from eigenprobe_lab.evaluation.surfaces import Measure
 from eigenprobe_lab.paper.published import NINE, PAPER
 
@@ -20,7 +22,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*coincident vertices")
 
 
 def test_targets_on_shapes_made_here(tmp_path) -> None:
-    """An animal, stretched and twisted, as mesh files; resampled and compared with the oracle like the real ones."""
+    """An animal, stretched and twisted, as mesh files; resampled and compared with the oracle like
+    the real ones.
+    """
     vertices, faces = creature(36)
     turn = 1.2 * vertices[:, 1]
     cos, sin, (x, y, z) = np.cos(turn), np.sin(turn), vertices.T
@@ -35,7 +39,7 @@ def test_targets_on_shapes_made_here(tmp_path) -> None:
     assert len(measured.of("direct")) == 3
     for row in measured.of("direct"):
         reached = np.array([row["cosine_10"], row["cosine_20"], row["cosine_50"]])
-        assert np.all(reached >= [0.99, 0.985, 0.95]), (row["shape"], reached)
+        assert np.all(reached >= [0.99, 0.98, 0.96]), (row["shape"], reached)
         assert row["discrepancy"] <= 0.02
     ours, peer = measured.mean("direct"), measured.mean("robust")
     assert all(ours[f"cosine_{k}"] > peer[f"cosine_{k}"] for k in (10, 20, 50))
@@ -58,12 +62,16 @@ def test_ahead_of_the_peer(measured) -> None:
 @pytest.mark.data
 def test_an_unevenly_sampled_shape(measured) -> None:
     row = measured.of("direct", ["teddy"])[0]
-    assert np.all(np.array([row["cosine_10"], row["cosine_20"], row["cosine_50"]]) >= [0.995, 0.99, 0.965])
+    assert np.all(
+        np.array([row["cosine_10"], row["cosine_20"], row["cosine_50"]]) >= [0.995, 0.99, 0.965]
+    )
 
 
 @pytest.mark.data
 def test_density_ten_to_one(data_dir) -> None:
-    """The density grows ten times along the longest axis; points are farthest points in that density."""
+    """The density grows ten times along the longest axis; points are farthest points in that
+    density.
+    """
     shape = ep.geometry.load(data_dir / "mpz14" / "bimba.obj")
     exact = ep.geometry.oracle(shape.vertices, shape.faces, 20)
     centres = shape.vertices[shape.faces].mean(1)
@@ -76,6 +84,8 @@ def test_density_ten_to_one(data_dir) -> None:
         sample = type(drawn)(*(part[kept] for part in drawn))
         basis = ep.decompose(sample.points, k=20)
         reference = sample.interpolate(shape, exact.vectors)
-        cosines[ratio] = compare_vectors(basis.vectors, reference, basis.eigenvalues, exact.eigenvalues).cosine(20)
+        cosines[ratio] = compare_vectors(
+            basis.vectors, reference, basis.eigenvalues, exact.eigenvalues
+        ).cosine(20)
     assert mass_correlation(basis.mass, nearest_sample_areas(shape, sample.points)) >= 0.8
     assert abs(cosines[1] - cosines[10]) <= 0.005

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from eigenprobe.host.weights import drawing
-from eigenprobe_lab.factory.timed import MuonAdamW, Schedule
+from eigenprobe_lab.factory.schedule import Schedule
+from eigenprobe_lab.factory.timed import MuonAdamW
 
 
 def linear(generator) -> tuple[torch.nn.Linear, torch.Tensor, torch.Tensor]:
@@ -14,25 +14,6 @@ def linear(generator) -> tuple[torch.nn.Linear, torch.Tensor, torch.Tensor]:
         layer = torch.nn.Linear(6, 4)
     x = torch.randn(64, 6, generator=generator)
     return layer, x, x @ torch.randn(6, 4, generator=generator)
-
-
-def test_muon_fits_a_linear_map(generator):
-    layer, x, target = linear(generator)
-    optimiser = MuonAdamW([layer.weight], [layer.bias], Schedule(rate=0.1, adam_rate=0.02, weight_decay=0.0))
-    losses = []
-    for i in range(150):
-        for group, rate in zip(optimiser.param_groups, (0.1, 0.02)):
-            group["lr"] = rate * (1 - i / 150)
-        before = layer.weight.detach().clone()
-        loss = (layer(x) - target).square().mean()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        losses.append(float(loss.detach()))
-        if i == 0:  # a step is nearly a partial isometry: every direction moves by about the rate
-            moved = torch.linalg.svdvals(layer.weight.detach() - before) / 0.1
-            assert moved.min() > 0.5 and moved.max() < 1.3
-    assert losses[-1] < 1e-2 * losses[0]
 
 
 def test_a_step_without_a_finite_gradient_changes_nothing(generator):
@@ -49,7 +30,9 @@ def test_a_step_without_a_finite_gradient_changes_nothing(generator):
         optimiser.step()
 
     def everything() -> list[torch.Tensor]:
-        moments = [v for p in (layer.weight, layer.bias) for _, v in sorted(optimiser.state[p].items())]
+        moments = [
+            v for p in (layer.weight, layer.bias) for _, v in sorted(optimiser.state[p].items())
+        ]
         return [t.detach().clone() for t in (layer.weight, layer.bias, *moments)]
 
     weight = layer.weight.detach().clone()
@@ -66,16 +49,12 @@ def test_a_step_without_a_finite_gradient_changes_nothing(generator):
     assert not torch.equal(before[0], layer.weight.detach())
 
 
-def test_schedule_warms_up_and_cools_down():
-    schedule = Schedule(warmup=0.1, cooldown=0.5)
-    rates = [schedule.factor(p) for p in (0.0, 0.05, 0.2, 0.5, 0.75, 1.0)]
-    assert rates[0] < rates[1] < rates[2] == rates[3] == 1.0 and rates[4] == pytest.approx(0.5) and rates[5] == 0.0
-
-
 def test_muon_is_torchs_muon(generator):
     mine, theirs = (torch.nn.Parameter(torch.randn(4, 9, generator=generator)) for _ in range(2))
     other, others = (torch.nn.Parameter(p.detach().clone()) for p in (mine, theirs))
-    stacked = MuonAdamW([mine, theirs], [torch.nn.Parameter(torch.zeros(1))], Schedule(rate=0.02, weight_decay=0.1))
+    stacked = MuonAdamW(
+        [mine, theirs], [torch.nn.Parameter(torch.zeros(1))], Schedule(rate=0.02, weight_decay=0.1)
+    )
     single = torch.optim.Muon([other, others], lr=0.02, weight_decay=0.1)
     for _ in range(4):
         for p, q in ((mine, other), (theirs, others)):

@@ -1,4 +1,6 @@
-"""Tests of `paper.datasets`: image data sets as they come from their authors, and any folder of images."""
+"""Tests of `paper.datasets`: image data sets as they come from their authors, and any folder of
+images.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ def test_cifar100(tmp_path: Path, rng: np.random.Generator) -> None:
     pixels = rng.integers(0, 255, (4, 32, 32, 3), np.uint8)
     flat, fine = pixels.transpose(0, 3, 1, 2).reshape(4, -1), np.array([3, 99, 0, 7], np.uint8)
     for part, rows in (("train", slice(0, 2)), ("test", slice(2, 4))):
-        np.concatenate([fine[rows, None] * 0, fine[rows, None], flat[rows]], axis=1).tofile(tmp_path / f"{part}.bin")
+        np.concatenate([fine[rows, None] * 0, fine[rows, None], flat[rows]], axis=1).tofile(
+            tmp_path / f"{part}.bin"
+        )
     (tmp_path / "fine_label_names.txt").write_text("\n".join(f"c{i}" for i in range(100)))
     images = open_images(tmp_path)
     assert images.classes[99] == "c99"

@@ -1,4 +1,6 @@
-"""Image data sets in their authors' layouts, and features of tiny randomly initialised CLIP and DINOv2 models."""
+"""Image data sets in their authors' layouts, and features of tiny randomly initialised CLIP and
+DINOv2 models.
+"""
 
 from __future__ import annotations
 
@@ -20,23 +22,42 @@ Image = pytest.importorskip("PIL.Image")
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection, Dinov2Config, Dinov2Model
+    from transformers import (
+        CLIPVisionConfig,
+        CLIPVisionModelWithProjection,
+        Dinov2Config,
+        Dinov2Model,
+    )
 
     torch.manual_seed(0)
-    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
+    shape = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "image_size": 28,
+        "patch_size": 14,
+    }
     root = tmp_path_factory.mktemp("models")
-    CLIPVisionModelWithProjection(CLIPVisionConfig(**shape, intermediate_size=64, projection_dim=16)).save_pretrained(
-        root / "clip"
-    )
+    CLIPVisionModelWithProjection(
+        CLIPVisionConfig(**shape, intermediate_size=64, projection_dim=16)
+    ).save_pretrained(root / "clip")
     Dinov2Model(Dinov2Config(**shape)).save_pretrained(root / "dinov2")
-    config = {"size": {"shortest_edge": 32}, "crop_size": {"height": 28, "width": 28}, "resample": 2}
+    config = {
+        "size": {"shortest_edge": 32},
+        "crop_size": {"height": 28, "width": 28},
+        "resample": 2,
+    }
     (root / "dinov2" / "preprocessor_config.json").write_text(json.dumps(config))
     return {"clip": root / "clip", "dinov2": root / "dinov2"}
 
 
 @pytest.mark.parametrize(("name", "width"), [("clip", 16), ("dinov2", 32)])
-def test_features_of_a_folder(tmp_path: Path, photos: Path, models: dict[str, Path], name: str, width: int) -> None:
-    out = extract.run(photos, model=str(models[name]), out=tmp_path / "f.npz", batch_size=3, device="cpu")
+def test_features_of_a_folder(
+    tmp_path: Path, photos: Path, models: dict[str, Path], name: str, width: int
+) -> None:
+    out = extract.run(
+        photos, model=str(models[name]), out=tmp_path / "f.npz", batch_size=3, device="cpu"
+    )
     with np.load(out) as stored:
         assert stored["features"].shape == (10, width)
         assert np.isfinite(stored["features"]).all()
@@ -49,13 +70,17 @@ def test_features_of_a_folder(tmp_path: Path, photos: Path, models: dict[str, Pa
     np.testing.assert_allclose(first, alone, atol=1e-5)  # a feature does not depend on its batch
 
 
-def test_preprocessing_follows_the_model(tmp_path: Path, models: dict[str, Path], photos: Path) -> None:
+def test_preprocessing_follows_the_model(
+    tmp_path: Path, models: dict[str, Path], photos: Path
+) -> None:
     encoder, image = load_encoder(str(models["dinov2"])), open_images(photos).read(0)
     mean, std = (np.array(IMAGENET[name])[:, None, None] for name in ("image_mean", "image_std"))
     ratio = 32 / min(image.size)  # the shortest edge is 32, then the middle
     width, height = (int(side * ratio) for side in image.size)
     left, top = (width - 28) // 2, (height - 28) // 2
-    small = image.resize((width, height), Image.Resampling.BILINEAR).crop((left, top, left + 28, top + 28))
+    small = image.resize((width, height), Image.Resampling.BILINEAR).crop(
+        (left, top, left + 28, top + 28)
+    )
     expected = (np.asarray(small, float).transpose(2, 0, 1) / 255 - mean) / std
     np.testing.assert_allclose(encoder.preprocess(image).numpy(), expected, atol=1e-5)
     config = {"size": {"height": 20, "width": 24}, "do_center_crop": False}  # squashed
@@ -64,14 +89,21 @@ def test_preprocessing_follows_the_model(tmp_path: Path, models: dict[str, Path]
     grey = load_encoder(str(squashing)).preprocess(Image.new("RGB", (50, 60), (128, 128, 128)))
     mean, std = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]  # CLIP's
     assert grey.shape == (3, 20, 24)
-    np.testing.assert_allclose(grey.mean((1, 2)).numpy(), (128 / 255 - np.array(mean)) / np.array(std), rtol=1e-5)
+    np.testing.assert_allclose(
+        grey.mean((1, 2)).numpy(), (128 / 255 - np.array(mean)) / np.array(std), rtol=1e-5
+    )
 
 
 def test_interrupted_extraction_resumes(
     tmp_path: Path, photos: Path, models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(extract, "CHUNK", 4)
-    options = {"model": str(models["dinov2"]), "out": tmp_path / "f.npz", "batch_size": 2, "device": "cpu"}
+    options = {
+        "model": str(models["dinov2"]),
+        "out": tmp_path / "f.npz",
+        "batch_size": 2,
+        "device": "cpu",
+    }
     reads: list[str] = []
     original = extract.open_images
 

@@ -10,8 +10,8 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from eigenprobe.basis import Basis
-from eigenprobe.training import recipes
 from eigenprobe_lab.evaluation.clustering import METRICS
+from eigenprobe_lab.factory import recipes
 from eigenprobe_lab.paper import images_recipe
 from eigenprobe_lab.paper.images import Protocol
 
@@ -26,7 +26,14 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_the_recipe_runs_and_embeds_other_rows_in_one_pass(tmp_path: Path, table: Path) -> None:
-    changes = [f"features={table}", "dataset=stl10", "sample=100", "steps=3", "accumulate=1", "probes=20"]
+    changes = [
+        f"features={table}",
+        "dataset=stl10",
+        "sample=100",
+        "steps=3",
+        "accumulate=1",
+        "probes=20",
+    ]
     changes += ["width=16", "heads=4", "vectors=4"]
     path = recipes.run_recipe(RECIPE, tmp_path / "run", changes, device="cpu")
     basis = Basis.load(path)
@@ -38,8 +45,13 @@ def test_the_recipe_runs_and_embeds_other_rows_in_one_pass(tmp_path: Path, table
     assert coordinates.shape == (240, 3) and np.isfinite(coordinates).all()
     recipe, scores = images_recipe.tune(images_recipe.ImagesRecipe(vectors=4), rows, labels)
     assert len(scores) == len(images_recipe.GRID) and max(row["nmi"] for row in scores) > 0.9
-    given = {"paper": partial(images_recipe.feed_forward, basis), "probes": partial(images_recipe.closed_form, recipe)}
+    given = {
+        "paper": partial(images_recipe.feed_forward, basis),
+        "probes": partial(images_recipe.closed_form, recipe),
+    }
     protocol = Protocol(1, 100, (2,), ["paper", "probes", "laplacian", "laplacian_sphere"])
     records = protocol.records(rows, labels, fitted=given)
-    assert [record["method"] for record in records] == list(protocol.methods) and "error" not in str(records)
+    assert [record["method"] for record in records] == list(
+        protocol.methods
+    ) and "error" not in str(records)
     assert set(METRICS) <= set(records[0])

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from eigenprobe.readers.shapes import find_shapes
-from eigenprobe.training import recipes
 from eigenprobe_lab.evaluation import surfaces
 from eigenprobe_lab.evaluation.surfaces import Measure
+from eigenprobe_lab.factory import recipes
 from eigenprobe_lab.paper.published import (
     COLUMNS,
     IMAGE_SETTINGS,
@@ -24,7 +24,9 @@ from eigenprobe_lab.paper.published import (
 
 @pytest.fixture(scope="module")
 def result(mesh_folder, tmp_path_factory):
-    found = surfaces.run([mesh_folder], Measure(["direct", "robust", "oracle"], 400, 12), published=PAPER)
+    found = surfaces.run(
+        [mesh_folder], Measure(["direct", "robust", "oracle"], 400, 12), published=PAPER
+    )
     return found.write(out := tmp_path_factory.mktemp("out"), "surfaces"), out
 
 
@@ -43,7 +45,11 @@ def test_rows_hold_every_measure(result) -> None:
         (shape, method) for shape in ("blob", "kitten") for method in ("direct", "robust", "oracle")
     ]
     for row in rows:
-        assert all(0 <= row[f"{name}_{k}"] <= 1 + 1e-9 for name in ("cosine", "matched", "subspace") for k in (10, 12))
+        assert all(
+            0 <= row[f"{name}_{k}"] <= 1 + 1e-9
+            for name in ("cosine", "matched", "subspace")
+            for k in (10, 12)
+        )
         assert row["matched_12"] >= row["cosine_12"] - 1e-9
         assert row["n"] == 400
     direct = rows[0]
@@ -87,8 +93,22 @@ def test_the_means_reach_the_targets(measured) -> None:
 
 @pytest.mark.parametrize("pair", IMAGE_SETTINGS, ids="-".join)
 def test_the_recipe_fills_in_the_papers_settings(pair: tuple[str, str]) -> None:
-    loaded = recipes.load_recipe(RECIPE, [f"dataset={pair[0]}", f"extractor={pair[1]}"]).with_published()
-    assert (loaded.vectors, loaded.probes, loaded.sample, loaded.rate, loaded.accumulate) == (11, 300, 5000, 5e-4, 16)
+    loaded = recipes.load_recipe(
+        RECIPE, [f"dataset={pair[0]}", f"extractor={pair[1]}"]
+    ).with_published()
+    assert (loaded.vectors, loaded.probes, loaded.sample, loaded.rate, loaded.accumulate) == (
+        11,
+        300,
+        5000,
+        5e-4,
+        16,
+    )
     assert loaded.width == (256 if pair[1] == "clip" else 128) and loaded.heads in (4, 8)
-    assert (loaded.width, loaded.heads, loaded.neighbours, loaded.sigma, loaded.smoothing_steps) == IMAGE_SETTINGS[pair]
+    assert (
+        loaded.width,
+        loaded.heads,
+        loaded.neighbours,
+        loaded.sigma,
+        loaded.smoothing_steps,
+    ) == IMAGE_SETTINGS[pair]
     assert published_scores(*pair, 10)["nmi"] > published_scores(*pair, 2)["nmi"] > 0.4

@@ -29,5 +29,6 @@ def test_the_empirical_covariance_is_the_sampled_loss_exactly():
     mass = q[:, 0].square() / q[:, 0].square().sum()
     covariance = probes @ probes.T / 300
     torch.testing.assert_close(
-        expected_errors(q, lambda x: covariance @ x, covariance.trace(), mass), prefix_errors(q, probes, mass).mean(-1)
+        expected_errors(q, lambda x: covariance @ x, covariance.trace(), mass),
+        prefix_errors(q, probes, mass).mean(-1),
     )

@@ -1,4 +1,6 @@
-"""Every family of `shapes.creatures`: finite clouds, the same for the same seed, others for another."""
+"""Every family of `shapes.creatures`: finite clouds, the same for the same seed, others for
+another.
+"""
 
 from __future__ import annotations
 

@@ -35,4 +35,8 @@ def test_each_damage_is_what_its_name_says() -> None:
     _, y, _, keep = made(voxels=1.0)
     for cloud, kept in zip(y, keep, strict=True):
         assert len(cloud.unique(dim=0)) == int(kept.sum()) == len(cloud[kept].unique(dim=0)) < m
-    assert all(len(set(rows.tolist())) == m for kind in ("lines", "step") for rows in made(**{kind: 1.0})[0])
+    assert all(
+        len(set(rows.tolist())) == m
+        for kind in ("lines", "step")
+        for rows in made(**{kind: 1.0})[0]
+    )

@@ -1,4 +1,6 @@
-"""Procedural shapes: on the surface, near-uniform, connected, seeded, and as diverse as their families."""
+"""Procedural shapes: on the surface, near-uniform, connected, seeded, and as diverse as their
+families.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,6 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.sampling.farthest import farthest_points
 from eigenprobe_lab.shapes import Builder, ProceduralShapes, Rng, project, seeds
 
 
@@ -35,18 +36,6 @@ def test_revolved_capsules_make_a_torus():
     x, _, arrived = project(field, seeds(field, draw, 800))
     ring = torch.stack([x[..., :2].norm(dim=-1) - 1, x[..., 2]], -1).norm(dim=-1)[arrived]
     torch.testing.assert_close(ring, torch.full_like(ring, 0.25), atol=6e-3, rtol=0)
-
-
-def test_farthest_points_match_the_definition(generator):
-    points = torch.rand(2, 60, 3, generator=generator)
-    order = farthest_points(points, 20, start=0)
-    for cloud, chosen in zip(points, order, strict=True):
-        for t in range(1, 20):
-            reach = torch.cdist(cloud, cloud[chosen[:t]]).amin(1)
-            assert reach[chosen[t]] >= reach.max() - 1e-6
-    valid = torch.rand(2, 60, generator=generator) < 0.5
-    kept = farthest_points(points, 10, start=0, valid=valid)
-    assert valid.gather(1, kept).all()
 
 
 def test_draws_are_seeded_and_go_on():

@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe_lab.factory.pretrain import PretrainModule
 from eigenprobe_lab.shapes.stream import ShapeStream
-from tests.lab.recipes import SHAPES, TINY
-
-
-def test_every_process_sees_clouds_of_its_own(monkeypatch):
-    first, second = (ShapeStream(SHAPES).to("cpu", rank) for rank in (0, 1))
-    a, b = first.at(0), second.at(0)
-    assert a.shape != b.shape or not torch.equal(a, b)
-    assert not torch.equal(*(stream._asked(0).result()[0] for stream in (first, second)))
-    torch.testing.assert_close(second.to("cpu", 0).at(0), a)
-    # The module asks for those of its process.
-    module, stream = PretrainModule(TINY), ShapeStream(SHAPES)
-    monkeypatch.setattr(module, "_trainer", SimpleNamespace(global_rank=1, global_step=1))
-    module.training_step(stream, 0)
-    assert stream.rank == 1
+from tests.lab.recipes import SHAPES
 
 
 def test_the_stream_depends_on_the_step_alone():

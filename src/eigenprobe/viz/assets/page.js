@@ -33,7 +33,7 @@ const paint = (name) => getComputedStyle(document.documentElement).getPropertyVa
 const CONFIG = { displayModeBar: false, responsive: true };
 
 function chartLayout(extra = {}) {
-  const axis = { gridcolor: paint("--line"), zeroline: false, linecolor: paint("--line"), automargin: true, fixedrange: true };
+  const axis = { gridcolor: paint("--line"), zeroline: false, linecolor: paint("--line"), automargin: true, fixedrange: true, exponentformat: "power" };
   return {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest",
     hoverlabel: { bgcolor: paint("--card"), bordercolor: paint("--line"), font: { color: paint("--ink"), size: 12.5 } },

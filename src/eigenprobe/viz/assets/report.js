@@ -8,8 +8,7 @@ start().then((data) => {
   const shapes = data.shapes.map((stored) => {
     const { n } = stored, s = { ...stored, signs: stored.signs || [], vectors: unpack(stored.vectors, Int16Array), share: scaled(stored.mass, Uint8Array, 255) };
     s.shape = {
-      n, turn: s.turn, positions: scaled(s.positions, Int16Array, 32767), sizes: s.sizes ? scaled(s.sizes, Uint16Array, 65535) : new Float32Array(n),
-      faces: s.faces ? unpack(s.faces, n < 65536 ? Uint16Array : Uint32Array) : null, normals: s.normals ? scaled(s.normals, Int8Array, 127) : null,
+      n, turn: s.turn, radius: s.radius, positions: scaled(s.positions, Int16Array, 32767), faces: s.faces ? unpack(s.faces, Uint32Array) : null,
     };
     s.cutLines = s.cutLines && unpack(s.cutLines, Uint32Array);
     s.entry = (j, i) => ((s.vectors[j * n + i] / 32767) * s.scales[j]) * (s.signs[j] || 1);
@@ -22,7 +21,7 @@ start().then((data) => {
   if (pair || first.errors) scenes.push(new Scene($("second"), (shapes[1] || first).shape));
   for (const scene of scenes) scene.peers = scenes;
   const tab = (mode) => document.querySelector(`[data-mode="${mode}"]`);
-  tab("cuts").hidden = !first.cuts; tab("rebuild").hidden = $("errors-card").hidden = !first.errors; $("wire-label").hidden = !first.shape.faces;
+  tab("cuts").hidden = !first.cuts; tab("rebuild").hidden = $("errors-card").hidden = !first.errors; $("wire-label").hidden = !first.mesh;
   const state = { mode: "vector", index: first.numbers ? 1 : Math.min(2, k), k: Math.min(20, k), response: "first k", low: 1, detail: 0, field: "heat kernel", reach: 0.4, point: 0, map: "auto", range: 1, wire: false, playing: false };
   const number = (s, j) => (s.numbers ? s.numbers[j] : j + 1);
   const subscript = (i) => String(i).replace(/\d/g, (d) => "₀₁₂₃₄₅₆₇₈₉"[d]), quantile = (list, q) => Float32Array.from(list).sort()[Math.floor(q * (list.length - 1))];
@@ -130,9 +129,11 @@ start().then((data) => {
   // --- charts ---
   const drawn = first.errors && shapes.map(({ errors }) => errors.map((e) => Math.max(e, 1e-4 * errors[0]))); // rounding is no picture
   const plots = Boolean($("plotly").textContent.trim());
+  // Eigenvalues that nearly coincide with the next or the last: their vectors may be any rotation of each other.
+  const degenerate = (j) => [j - 1, j + 1].some((i) => Math.abs(first.eigenvalues[i] - first.eigenvalues[j]) < 0.03 * first.eigenvalues[j]);
   function agreement() {
     const { cosines, correlation } = shapes[1], index = cosines.map((_, i) => i + 1);
-    const bars = { type: "bar", x: index, y: cosines, marker: { color: paint("--accent"), opacity: 0.85 }, hovertemplate: "%{x}: %{y:.3f}<extra></extra>" };
+    const bars = { type: "bar", x: index, y: cosines, text: index.map((i) => (degenerate(i - 1) ? "<br>nearly equal eigenvalues:<br>compare the pair" : "")), textposition: "none", marker: { color: index.map((i) => paint(degenerate(i - 1) ? "--second" : "--accent")), opacity: 0.85 }, hovertemplate: "%{x}: %{y:.3f}%{text}<extra></extra>" };
     Plotly.react("cosines", [bars], chartLayout({ bargap: 0.15, xaxis: { title: { text: "index", standoff: 4 } }, yaxis: { range: [0, 1.02] } }), CONFIG);
     const scale = [[0, paint("--card")], [1, paint("--accent")]];
     const pairs = { type: "heatmap", z: correlation, x: index, y: index, zmin: 0, zmax: 1, colorscale: scale, showscale: false, hovertemplate: `${first.name} %{y}, ${shapes[1].name} %{x}: %{z:.3f}<extra></extra>` };
@@ -197,14 +198,16 @@ start().then((data) => {
     scene.onpick = (e) => { const i = scene.pick(e.clientX, e.clientY); if (i >= 0 && (!at || !pair || shapes[1].n === first.n)) set({ mode: "point", point: i }); };
   });
 
-  // The scenes with their words and the colour bar, as one picture.
+  // The scenes with their words and the colour bar, as one picture, 2400 pixels wide.
   function picture() {
-    const views = scenes.slice(0, $("beside").hidden ? 1 : 2).map((s) => s.canvas), ratio = views[0].width / views[0].clientWidth, out = document.createElement("canvas"), pen = out.getContext("2d");
+    const drawn = scenes.slice(0, $("beside").hidden ? 1 : 2), views = drawn.map((s) => s.canvas), ratio = 2400 / views.reduce((sum, v) => sum + v.clientWidth, 0);
+    for (const scene of drawn) { scene.ratio = ratio; scene.render(); }
+    const out = document.createElement("canvas"), pen = out.getContext("2d");
     out.width = views.reduce((sum, v) => sum + v.width, 0); out.height = views[0].height;
     pen.fillStyle = paint("--card"); pen.fillRect(0, 0, out.width, out.height);
     views.forEach((view, i) => {
       const left = i * views[0].width, at = i ? "second-" : "";
-      pen.drawImage(view, left, 0); pen.fillStyle = paint("--ink"); pen.font = `600 ${22 * ratio}px system-ui, sans-serif`; pen.fillText($(`${at}name`).textContent, left + 18 * ratio, 34 * ratio);
+      pen.drawImage(view, left, 0); drawn[i].ratio = 0; drawn[i].draw(); pen.fillStyle = paint("--ink"); pen.font = `600 ${22 * ratio}px system-ui, sans-serif`; pen.fillText($(`${at}name`).textContent, left + 18 * ratio, 34 * ratio);
       pen.fillStyle = paint("--faint"); pen.font = `${14 * ratio}px system-ui, sans-serif`; pen.fillText($(`${at}value`).textContent, left + 18 * ratio, 56 * ratio);
     });
     const left = out.width - 168 * ratio;

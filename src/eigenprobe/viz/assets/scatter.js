@@ -4,8 +4,8 @@ start().then((data) => {
   const place = (part) => part && { n: part.n, k: part.k, x: floats(part.coordinates), across: part.across, at: part.layout && floats(part.layout) };
   const main = place(data), fresh = place(data.new), { n, k } = main, ramp = unpack(data.sequential, Uint8Array);
   const colourings = data.colourings.map((c) => (c.classes ? { ...c, codes: unpack(c.codes, Uint16Array) } : { ...c, values: floats(c.values) }));
-  const flat = document.createElement("canvas").getContext("webgl2") ? "scattergl" : "scatter";
-  const state = { by: 0, found: null, wanted: "", only: -1, marked: null, picked: -1, neighbours: [], lasso: false, lassos: 0 };
+  const webgl = Boolean(document.createElement("canvas").getContext("webgl2"));
+  const state = { by: 0, found: null, wanted: "", only: -1, marked: null, picked: -1, neighbours: [], lasso: false, lassos: 0, printing: false };
   const row = (i) => (data.rows ? data.rows[i] : i), text = (i) => (data.texts ? data.texts[i] : `row ${row(i)}`);
   const plain = (words) => { const box = document.createElement("textarea"); box.innerHTML = words; return box.value; };
   const safe = (words) => String(words).replace(/&/g, "&amp;").replace(/</g, "&lt;");
@@ -44,9 +44,10 @@ start().then((data) => {
 
   function layer(part, rows, marker, words, extra = {}) {
     const at = columns(part, rows);
-    return at && { type: solid() ? "scatter3d" : flat, mode: "markers", ...at, customdata: rows, text: rows.map(words), hovertemplate: "%{text}<extra></extra>", selectedpoints: null, marker: { line: { width: 0 }, ...marker }, ...extra };
+    return at && { type: solid() ? "scatter3d" : flat(), mode: "markers", ...at, customdata: rows, text: rows.map(words), hovertemplate: "%{text}<extra></extra>", selectedpoints: null, marker: { line: { width: 0 }, ...marker }, ...extra };
   }
 
+  const flat = () => (webgl && !state.printing ? "scattergl" : "scatter"); // a printer gets no pixels of WebGL
   const raised = () => state.found || state.marked;
   function traces() {
     const up = raised(), words = (i) => (label(i) ? `<b>${label(i)}</b><br>` : "") + text(i), line = { width: 1.6, color: paint("--ink") }, small = solid() ? 0.6 : 1;
@@ -56,18 +57,22 @@ start().then((data) => {
     if (state.picked >= 0) {
       const star = state.neighbours.flatMap((i) => [state.picked, i, null]), at = columns(main, star.map((i) => i ?? state.picked));
       for (const axis of Object.values(at)) star.forEach((i, p) => { if (i === null) axis[p] = null; });
-      made.push({ type: solid() ? "scatter3d" : flat, mode: "lines", ...at, hoverinfo: "skip", line: { color: paint("--ink"), width: solid() ? 3 : 1.2 } });
+      made.push({ type: solid() ? "scatter3d" : flat(), mode: "lines", ...at, hoverinfo: "skip", line: { color: paint("--ink"), width: solid() ? 3 : 1.2 } });
       const rows = [state.picked, ...state.neighbours];
       made.push(layer(main, rows, { size: rows.map((i) => (i === state.picked ? size + 7 : size + 3) * small), color: rows.map(tint), line: { width: 1.6, color: paint("--ink") } }, words));
     }
     return made.filter(Boolean);
   }
 
-  // Names of classes: large classes first, each near its middle where no other name is and few points of others lie. A name
-  // that does not fit stands as its number of the list, or not at all until one zooms in.
-  const FEW = 12, LINE = 22, LETTERS = 30, measure = document.createElement("canvas").getContext("2d");
+  const FEW = 12, MOST = 150, LETTERS = 44, CELL = 8, measure = document.createElement("canvas").getContext("2d");
   const median = (list) => list.slice().sort((a, b) => a - b)[Math.floor(list.length / 2)];
   const cut = (words) => (words.length > LETTERS ? words.slice(0, LETTERS - 1) + "…" : words);
+  // A long name on two lines, broken at the space that is nearest to its middle.
+  function lines(words) {
+    const short = cut(words), spaces = [...short.matchAll(/ /g)].map((m) => m.index), far = (i) => Math.abs(i - short.length / 2);
+    const at = short.length > 20 && spaces.sort((a, b) => far(a) - far(b))[0];
+    return at ? [short.slice(0, at), short.slice(at + 1)] : [short];
+  }
   function members() { // rows by class, of those that are raised where something is searched
     const c = now(), found = c.classes.map(() => []);
     c.codes.forEach((code, i) => { if (!state.found || state.found.has(i)) found[code].push(i); });
@@ -81,62 +86,105 @@ start().then((data) => {
       return { ...spot, text: safe(cut(c.classes[g])), showarrow: false, font: { size: 12, color: paint("--ink") } };
     });
   }
-  const CELL = 10;
+  // Does the segment from p to q meet the box? (Liang and Barsky)
+  function meets(p, q, box) {
+    let low = 0, high = 1;
+    for (const [at, step, a, b] of [[p.x, q.x - p.x, box.left, box.left + box.w], [p.y, q.y - p.y, box.top, box.top + box.h]]) {
+      if (!step) { if (at < a || at > b) return false; continue; }
+      const s = (a - at) / step, u = (b - at) / step;
+      low = Math.max(low, Math.min(s, u)); high = Math.min(high, Math.max(s, u));
+    }
+    return low <= high;
+  }
+  // Names of classes, each with a line to it. The largest first: near the class where no other name is, no point lies and no
+  // line is crossed. Of many classes the others stand in a column at the left or right edge, in the order of their heights.
+  // A name that has no room is not shown until one zooms in.
+  const MANY = 24, ANGLES = Array.from({ length: 16 }, (_, i) => [Math.cos((i * Math.PI) / 8), Math.sin((i * Math.PI) / 8)]), RADII = [10, 18, 28, 40, 54, 70, 90, 115, 145, 180, 225, 280];
+  const edge = (wide) => { const c = now(); return c && c.classes && c.classes.length > MANY ? Math.min(185, 0.23 * wide) : 0; };
   function planeNames(c, groups) {
-    const { xaxis, yaxis } = $("scatter")._fullLayout, wide = xaxis._length, tall = yaxis._length, size = c.classes.length <= FEW ? 13 : 12;
+    const { xaxis, yaxis } = $("scatter")._fullLayout, wide = xaxis._length, tall = yaxis._length, many = edge(wide), size = c.classes.length <= FEW ? 13 : 11.5, row = size + 4;
     const rows = Array.from({ length: n }, (_, i) => i), at = columns(main, rows), px = at.x.map((v) => xaxis.l2p(v)), py = at.y.map((v) => yaxis.l2p(v));
-    const inside = (i) => px[i] >= 0 && px[i] <= wide && py[i] >= 0 && py[i] <= tall, across = Math.ceil(wide / CELL) + 1, counts = new Map();
-    const cell = (x, y) => Math.floor(y / CELL) * across + Math.floor(x / CELL);
-    rows.forEach((i) => { if (inside(i)) counts.set(cell(px[i], py[i]), (counts.get(cell(px[i], py[i])) || 0) + 1); });
-    measure.font = `${size}px system-ui, sans-serif`;
-    const taken = [], shown = groups.map((all, g) => ({ g, all: all.filter(inside) })).filter(({ all }) => all.length).sort((a, b) => b.all.length - a.all.length);
-    const put = ({ g, x, y, spread, lift }, words, reach) => {
-      const w = measure.measureText(words).width + 12, h = LINE, tries = [];
-      for (let dy = -reach; dy <= reach; dy++) for (const dx of [0, -0.5, 0.5, -1, 1]) {
-        const left = x + dx * (w / 2 + spread) - w / 2, top = y - lift + dy * 5 - h / 2;
-        if (left < 0 || top < 0 || left + w > wide || top + h > tall) continue;
-        if (taken.some((t) => left < t.left + t.w && t.left < left + w && top < t.top + t.h && t.top < top + h)) continue;
-        let covered = 0;
-        for (let yy = top; yy < top + h; yy += CELL) for (let xx = left; xx < left + w; xx += CELL) covered += counts.get(cell(xx, yy)) || 0;
-        tries.push({ left, top, w, h, cost: Math.hypot(left + w / 2 - x, top + h / 2 - (y - lift)) + Math.min(12, covered) });
+    const inside = (i) => px[i] >= 0 && px[i] <= wide && py[i] >= 0 && py[i] <= tall, across = Math.ceil(wide / CELL) + 1, counts = new Uint32Array(across * (Math.ceil(tall / CELL) + 1));
+    rows.forEach((i) => { if (inside(i)) counts[Math.floor(py[i] / CELL) * across + Math.floor(px[i] / CELL)]++; });
+    measure.font = `600 ${size}px system-ui, sans-serif`;
+    const width = (words) => Math.max(...words.map((line) => measure.measureText(line).width)) + 8;
+    const onto = ({ left, top, w, h }, { x, y }) => ({ x: Math.min(Math.max(x, left), left + w), y: Math.min(Math.max(y, top), top + h) });
+    const taken = [];
+    function cost(box, spot, r) { // infinite where it cannot be
+      if (box.left < many || box.top < 0 || box.left + box.w > wide - many || box.top + box.h > tall) return Infinity;
+      let sum = r, covered = 0;
+      for (const other of taken) {
+        if (box.left < other.box.left + other.box.w && other.box.left < box.left + box.w && box.top < other.box.top + other.box.h && other.box.top < box.top + box.h) return Infinity;
+        if (meets(spot, onto(box, spot), other.box) || meets(other.spot, onto(other.box, other.spot), box)) sum += many ? Infinity : 120;
       }
-      const best = tries.sort((a, b) => a.cost - b.cost)[0];
-      if (!best) return null;
-      taken.push(best);
-      return { x: xaxis.p2l(x), y: yaxis.p2l(y), xshift: best.left + best.w / 2 - x, yshift: y - best.top - h / 2, text: safe(words), class: g };
-    };
-    const style = { showarrow: false, borderpad: 0, bgcolor: paint("--plate"), font: { size, color: paint("--ink") }, captureevents: false };
-    return shown.map(({ g, all }) => {
-      const x = median(all.map((i) => px[i])), y = median(all.map((i) => py[i])), high = median(all.map((i) => Math.abs(py[i] - y))), spread = median(all.map((i) => Math.abs(px[i] - x)));
-      const spot = { g, x, y, spread, lift: high < 8 ? 13 : 0 }; // a name would hide a tight cluster: above it
-      const reach = c.classes.length <= FEW ? 80 : Math.max(8, Math.min(24, Math.round(high / 3)));
-      return put(spot, cut(c.classes[g]), reach) || put(spot, String(g + 1), 6);
-    }).filter(Boolean).map((name) => ({ ...style, ...name }));
+      for (let y = Math.floor(box.top / CELL); y <= (box.top + box.h) / CELL; y++) for (let x = Math.floor(box.left / CELL); x <= (box.left + box.w) / CELL; x++) covered += counts[y * across + x] || 0;
+      return sum + (many && covered > 1 ? Infinity : Math.min(200, 8 * covered));
+    }
+    const shown = groups.map((all, g) => ({ g, all: all.filter(inside) })).filter(({ all }) => all.length).sort((a, b) => b.all.length - a.all.length).slice(0, MOST), left = [], right = [];
+    for (const { g, all } of shown) {
+      const x = median(all.map((i) => px[i])), y = median(all.map((i) => py[i]));
+      const nearest = all.reduce((best, i) => (Math.hypot(px[i] - x, py[i] - y) < Math.hypot(px[best] - x, py[best] - y) ? i : best), all[0]), spot = { x: px[nearest], y: py[nearest] };
+      const words = lines(c.classes[g]), w = width(words), h = words.length * row + 2;
+      let best = { cost: Infinity };
+      for (const r of RADII) {
+        if (r > Math.min(best.cost, many ? 60 : Infinity)) break;
+        for (const [cos, sin] of ANGLES) { const box = { left: spot.x + cos * (r + w / 2) - w / 2, top: spot.y + sin * (r + h / 2) - h / 2, w, h }, found = cost(box, spot, r); if (found < best.cost) best = { cost: found, box }; }
+      }
+      if (best.box) taken.push({ g, box: best.box, spot, words });
+      else if (many) (spot.x < wide / 2 ? left : right).push({ g, spot });
+    }
+    const room = Math.floor(tall / row); // of a column: the other one takes what does not fit
+    for (const [from, to] of [[left, right], [right, left]]) { from.sort((a, b) => Math.abs(b.spot.x - wide / 2) - Math.abs(a.spot.x - wide / 2)); while (from.length > room && to.length < room) to.push(from.pop()); from.splice(room); }
+    for (const [side, rest] of [[0, left], [1, right]]) {
+      rest.sort((a, b) => a.spot.y - b.spot.y);
+      const tops = rest.map(({ spot }) => spot.y - row / 2);
+      for (let i = 0; i < tops.length; i++) tops[i] = Math.max(tops[i], i ? tops[i - 1] + row : 0);
+      for (let i = tops.length - 1; i >= 0; i--) tops[i] = Math.min(tops[i], i < tops.length - 1 ? tops[i + 1] - row : tall - row);
+      rest.forEach(({ g, spot }, i) => {
+        let name = c.classes[g];
+        while (width([name]) > many && name.length > 2) name = name.slice(0, -2).trimEnd() + "…";
+        const w = width([name]);
+        taken.push({ g, spot, words: [name], anchor: side ? "left" : "right", box: { left: side ? wide - w : 0, top: tops[i], w, h: row } });
+      });
+    }
+    const tail = { left: 0, center: 0.5, right: 1 }; // where the line leaves the box
+    return taken.map(({ g, box, spot, words, anchor = "center" }) => ({
+      x: xaxis.p2l(spot.x), y: yaxis.p2l(spot.y), xanchor: anchor, ax: box.left + tail[anchor] * box.w - spot.x, ay: box.top + box.h / 2 - spot.y, text: words.map(safe).join("<br>"), class: g,
+      showarrow: true, arrowhead: 0, arrowwidth: 1, arrowcolor: c.colours[g], standoff: 2, borderpad: 0, font: { size, color: paint("--ink") }, captureevents: false,
+    }));
   }
   function names() {
-    const c = now(), chart = $("scatter"), many = 1000;
-    const drawn = !c || !c.classes || c.classes.length < 2 || c.classes.length > many ? [] : solid() ? spaceNames(c, members()) : planeNames(c, members());
-    state.numbered = drawn.some(({ text: words, class: g }) => c.classes.length > FEW && words === String(g + 1));
-    return Plotly.relayout(chart, solid() ? { "scene.annotations": drawn } : { annotations: drawn.map(({ class: _, ...rest }) => rest) });
+    const c = now(), drawn = !c || !c.classes || c.classes.length < 2 ? [] : solid() ? spaceNames(c, members()) : planeNames(c, members());
+    return Plotly.relayout("scatter", solid() ? { "scene.annotations": drawn } : { annotations: drawn.map(({ class: _, ...rest }) => rest) });
+  }
+
+  const span = (list) => list.reduce(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [Infinity, -Infinity]);
+  // The whole map, with room for names beside it.
+  function home() {
+    const all = columns(main, order), placed = fresh && $("new").checked && columns(fresh, Array.from({ length: fresh.n }, (_, i) => i)), wide = $("scatter").clientWidth || 800, beside = edge(wide) / wide;
+    return [["x", 0.05 + beside / (1 - 2 * beside)], ["y", 0.05]].map(([axis, share]) => { const [a, b] = span(placed ? all[axis].concat(placed[axis]) : all[axis]), pad = share * (b - a) || 1; return [a - pad, b + pad]; });
   }
 
   // The view on what was found, and back to the whole map.
   function zoom(rows) {
     if (solid()) return null;
-    if (!rows || !rows.length) return Plotly.relayout("scatter", { "xaxis.autorange": true, "yaxis.autorange": true });
-    const at = columns(main, rows), whole = columns(main, order), span = (list) => list.reduce(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [Infinity, -Infinity]);
+    if (!rows || !rows.length || rows.length > n / 2) { const [x, y] = home(); return Plotly.relayout("scatter", { "xaxis.range": x, "yaxis.range": y }); }
+    const at = columns(main, rows), whole = columns(main, order);
     const window = (list, all) => { const [a, b] = span(list), [low, high] = span(all), half = Math.max(0.62 * (b - a), 0.06 * (high - low)), middle = (a + b) / 2; return [middle - half, middle + half]; };
     return Plotly.relayout("scatter", { "xaxis.range": window(at.x, whole.x), "yaxis.range": window(at.y, whole.y) });
   }
 
-  const resting = () => { const a = { zeroline: false, showticklabels: false, showgrid: false, showline: false, fixedrange: false }; return { xaxis: a, yaxis: a }; };
+  function resting() {
+    const a = { zeroline: false, showticklabels: false, showgrid: false, showline: false, fixedrange: false }, [x, y] = solid() ? [] : home();
+    return { xaxis: { ...a, range: x }, yaxis: { ...a, range: y } };
+  }
   function draw() {
     const bare = { visible: false };
     $("pair").hidden = !kind().startsWith("coordinates");
     $("lasso").disabled = solid();
     const scene = { xaxis: bare, yaxis: bare, zaxis: bare, aspectmode: "data" };
     const made = Plotly.react("scatter", traces(), chartLayout({
-      ...resting(), margin: { l: 6, r: 6, t: 6, b: 6 }, dragmode: solid() ? "orbit" : state.lasso ? "lasso" : "pan", selections: [], selectionrevision: state.lassos, uirevision: kind() + $("across").value + $("up").value,
+      ...resting(), margin: { l: 6, r: 6, t: 6, b: 6 }, dragmode: solid() ? "orbit" : state.lasso ? "lasso" : "pan", selections: [], selectionrevision: state.lassos, uirevision: kind() + $("across").value + $("up").value + state.by + state.printing, ...(state.printing ? { width: 680, height: 620 } : { autosize: true }),
       ...(solid() ? { scene } : {}),
     }), { displayModeBar: false, responsive: true, scrollZoom: true, doubleClick: "reset" });
     const c = now();
@@ -168,8 +216,7 @@ start().then((data) => {
       const total = new Array(c.classes.length).fill(0);
       c.codes.forEach((code) => total[code]++);
       const made = c.classes.map((name, g) => {
-        const words = c.classes.length > FEW ? `${g + 1}  ${name}` : name;
-        const one = [entry(c.colours[g], words, String(state.wanted ? counts[g] : total[g]), only(g), state.only === g)];
+        const one = [entry(c.colours[g], name, String(state.wanted ? counts[g] : total[g]), only(g), state.only === g)];
         for (const i of c.typical ? c.typical[g] : []) { const below = entry("transparent", data.texts ? plain(text(i)) : `row ${row(i)}`, "", () => pick(i), false); below.classList.add("typical"); one.push(below); }
         return one;
       });
@@ -201,12 +248,26 @@ start().then((data) => {
     return draw().then(() => (zoomed ? zoom(state.found && [...state.found]) : null));
   }
 
-  // A picture of the view: raster of a chosen width, or vectors.
+  // The legend of a picture as traces without points: classes by name, numbers as a colour bar.
+  function legendTraces() {
+    const c = now(), dot = { type: "scatter", x: [null], y: [null], mode: "markers", showlegend: true };
+    if (!c) return [];
+    if (c.classes) return c.classes.slice(0, 60).map((name, g) => ({ ...dot, name: safe(cut(name)), marker: { color: c.colours[g], size: 9 } }));
+    const scale = Array.from({ length: 17 }, (_, i) => { const at = 3 * Math.round((i / 16) * (ramp.length / 3 - 1)); return [i / 16, `rgb(${ramp[at]},${ramp[at + 1]},${ramp[at + 2]})`]; });
+    return [{ ...dot, showlegend: false, marker: { color: [c.range[0]], cmin: c.range[0], cmax: c.range[1], colorscale: scale, showscale: true, colorbar: { title: { text: safe(c.name) }, len: 0.6, thickness: 14, outlinewidth: 0 } } }];
+  }
+  // A picture of the view with its legend, beside it or, of many classes, below: raster of a chosen width, or vectors.
   async function picture(format) {
-    const chart = $("scatter"), width = Math.min(10000, Math.max(200, Number($("width").value) || 2400)), scale = format === "svg" ? 1 : width / chart.clientWidth;
-    const drawn = format === "svg" ? chart.data.map((t) => (t.type === "scattergl" ? { ...t, type: "scatter" } : t)) : chart.data;
-    const layout = { ...chart.layout, paper_bgcolor: paint("--card"), xaxis: { ...chart.layout.xaxis, range: chart._fullLayout.xaxis?.range }, yaxis: { ...chart.layout.yaxis, range: chart._fullLayout.yaxis?.range } };
-    const address = await Plotly.toImage({ data: drawn, layout }, { format, width: chart.clientWidth, height: chart.clientHeight, scale });
+    const chart = $("scatter"), full = chart._fullLayout, count = Math.min(60, now()?.classes?.length || 0), below = count > 25;
+    const one = count ? 60 + 7 * Math.min(LETTERS, Math.max(...now().classes.map((name) => name.length))) : now() ? 110 : 0, total = chart.clientWidth + (below ? 0 : one);
+    const under = below ? 20 * Math.ceil(count / Math.max(1, Math.floor(total / one))) + 20 : 0, height = chart.clientHeight + under;
+    const width = Math.min(10000, Math.max(200, Number($("width").value) || 2400)), font = { size: 12, color: paint("--ink") };
+    const layout = {
+      ...chart.layout, paper_bgcolor: paint("--card"), showlegend: true, margin: { l: 6, r: total - chart.clientWidth + 6, t: 6, b: under + 6 }, xaxis: { ...chart.layout.xaxis, range: full.xaxis?.range }, yaxis: { ...chart.layout.yaxis, range: full.yaxis?.range },
+      legend: below ? { orientation: "h", x: 0, y: 0, yanchor: "top", entrywidth: one - 45, font } : { x: 1.01, y: 1, font },
+    };
+    const drawn = chart.data.map((t) => ({ ...t, type: t.type === "scattergl" && format === "svg" ? "scatter" : t.type, showlegend: false }));
+    const address = await Plotly.toImage({ data: [...drawn, ...legendTraces()], layout }, { format, width: total, height, scale: format === "svg" ? 1 : width / total });
     download(await (await fetch(address)).blob(), `${data.title.replace(/[^\w.-]+/g, "_")}.${format}`);
   }
 
@@ -219,20 +280,24 @@ start().then((data) => {
 
   $("by-label").hidden = !colourings.length; $("new-label").hidden = !fresh; $("spectrum-card").hidden = !data.eigenvalues;
   $("axes").parentElement.hidden = options.length < 2;
-  for (const id of ["across", "up", "axes", "new"]) $(id).addEventListener("change", draw);
+  for (const id of ["across", "up", "axes", "new"]) $(id).addEventListener("change", () => draw());
   $("by").addEventListener("change", () => { state.by = Number($("by").value); find(state.wanted); });
   let waiting = 0;
   $("find").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(() => find($("find").value), 120); });
   $("lasso").addEventListener("click", () => { state.lasso = !state.lasso; $("lasso").setAttribute("aria-pressed", String(state.lasso)); draw(); });
   $("save").addEventListener("click", save);
   for (const format of ["png", "svg"]) $(format).addEventListener("click", () => picture(format));
+  $("full").addEventListener("click", () => (document.fullscreenElement ? document.exitFullscreen() : $("map").requestFullscreen()));
+  document.addEventListener("fullscreenchange", () => setTimeout(() => Plotly.Plots.resize("scatter"), 100));
+  for (const [event, printing] of [["beforeprint", true], ["afterprint", false]]) addEventListener(event, () => { state.printing = printing; draw().then(() => printing || Plotly.Plots.resize("scatter")); });
   const first = draw();
   $("scatter").on("plotly_relayout", (change) => { if (!solid() && Object.keys(change).some((key) => /axis|autosize|width/.test(key))) names(); });
   $("scatter").on("plotly_click", (e) => { const i = e.points[0].customdata; if (Number.isInteger(i)) pick(i === state.picked ? -1 : i); });
   $("scatter").on("plotly_selected", (e) => {
     if (!e || !(e.lassoPoints || e.range)) return; // clearing the outline below tells of itself
-    state.marked = new Set(e.points.map((p) => p.customdata).filter(Number.isInteger)); state.found = null; state.only = -1; state.lasso = false; state.lassos++;
-    $("lasso").setAttribute("aria-pressed", "false");
+    const caught = e.points.map((p) => p.customdata).filter(Number.isInteger);
+    state.lassos++;
+    if (caught.length) { state.marked = new Set(caught); state.found = null; state.only = -1; state.lasso = false; $("lasso").setAttribute("aria-pressed", "false"); }
     draw();
   });
   $("scatter").on("plotly_doubleclick", () => { state.marked = null; draw(); });

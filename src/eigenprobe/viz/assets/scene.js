@@ -2,75 +2,44 @@
 const EYE = 5.0; // distance of the eye in units of the shape's radius
 
 const VERTEX = `#version 300 es
-in vec3 position; in vec3 normal; in float value; in float size;
-uniform mat3 turn; uniform vec2 scale; uniform float zoom, pixels, least; uniform vec2 shift;
-out float v; out vec3 n; out float depth; out float disc;
+in vec3 position; in vec3 normal; in float value;
+uniform mat3 turn; uniform vec2 scale, shift; uniform float zoom, pixels, least, radius;
+out float v; out vec3 n; out float depth;
 void main() {
   vec3 y = turn * position; float w = 1.0 - y.z / ${EYE.toFixed(1)};
   gl_Position = vec4((y.xy * zoom + shift * w) * scale, (-y.z / 4.0) * w, w);
-  gl_PointSize = max(least, 2.0 * size * zoom * pixels / w);
-  v = value; n = turn * normal; depth = y.z; disc = size;
+  gl_PointSize = max(least, 2.0 * radius * zoom * pixels / w);
+  v = value; n = turn * normal; depth = y.z;
 }`;
 
-// Colour and light of a surface value v with unit normal m; shared by all passes.
-const SHADE = `
-uniform sampler2D ramp; uniform bool lines; uniform vec3 plain;
-vec3 lit(float v, vec3 m, float depth) {
+// Surfaces are triangles, points of other clouds are balls. With ink it draws lines and marks.
+const FRAGMENT = `#version 300 es
+precision highp float;
+in float v; in vec3 n; in float depth;
+uniform bool points, inked, lines; uniform vec4 ink; uniform float radius; uniform sampler2D ramp; uniform vec3 plain;
+out vec4 colour;
+void main() {
+  vec3 m = n; float z = depth;
+  if (points) {
+    vec2 o = gl_PointCoord * 2.0 - 1.0; o.y = -o.y;
+    float r = dot(o, o);
+    if (r > 1.0) discard;
+    m = vec3(o, sqrt(1.0 - r)); z += m.z * radius;
+  }
+  gl_FragDepth = clamp(0.5 - (inked ? depth + 0.012 : z) / 8.0, 0.0, 1.0);
+  if (inked) { colour = ink; return; }
+  m = normalize(m);
   if (m.z < 0.0) m = -m;
   float key = max(dot(m, vec3(-0.421, 0.608, 0.673)), 0.0), fill = max(dot(m, vec3(0.704, 0.100, 0.704)), 0.0);
   float shade = (0.50 + 0.44 * key + 0.12 * fill) * mix(0.86, 1.0, smoothstep(-1.0, 0.4, depth)) * mix(0.72, 1.0, smoothstep(0.0, 0.45, m.z));
   vec3 base = plain.x < 0.0 ? texture(ramp, vec2(clamp(v, 0.0, 1.0) * 0.996 + 0.002, 0.5)).rgb : plain;
-  vec3 colour = base * shade + 0.10 * max(shade - 0.97, 0.0);
+  vec3 shown = base * shade + 0.10 * max(shade - 0.97, 0.0);
   float t = (v - 0.5) * 8.0, width = max(fwidth(t), 1e-5);
   if (lines && m.z > 0.12) { // at the outline values change too fast for lines
     float near = abs(t - round(t)) / width, nodal = abs(t) / width;
-    colour *= 1.0 - 0.22 * (1.0 - smoothstep(0.3, 1.1, near)) * step(width, 0.6) - 0.35 * (1.0 - smoothstep(0.8, 1.8, nodal)) * step(width, 2.0);
+    shown *= 1.0 - 0.22 * (1.0 - smoothstep(0.3, 1.1, near)) * step(width, 0.6) - 0.35 * (1.0 - smoothstep(0.8, 1.8, nodal)) * step(width, 2.0);
   }
-  return colour;
-}`;
-
-// pass 0 draws the surface at once. Clouds with normals are splatted: pass 1 finds the nearest depth, pass 2 adds up the discs
-// within reach of it with weights that vanish at their rims, and RESOLVE divides by the weight and lights the blend. pass 3 draws lines in ink.
-const FRAGMENT = `#version 300 es
-precision highp float;
-in float v; in vec3 n; in float depth; in float disc;
-uniform bool points; uniform int pass; uniform vec4 ink;
-out vec4 colour;
-${SHADE}
-void main() {
-  vec3 m = n; float z = depth, r = 0.0, weight = 1.0;
-  if (points && pass == 3) { if (length(gl_PointCoord - 0.5) > 0.5) discard; }
-  else if (points) {
-    vec2 o = gl_PointCoord * 2.0 - 1.0; o.y = -o.y; r = dot(o, o);
-    if (dot(m, m) > 0.25) {
-      // Normals point outwards: a disc just beyond the outline keeps its light, one seen from inside is turned.
-      if (m.z < -0.3) m = -m; else if (m.z < 0.0) discard;
-      float rise = -dot(m.xy, o) / max(m.z, 0.25);
-      if (r + rise * rise > (pass == 1 ? 0.55 : 1.0)) discard; // a thin rim hides nothing
-      weight = pow(1.0 - r - rise * rise, 2.0);
-      z += rise * disc + (pass == 0 ? 0.25 * disc * (1.0 - r) : pass == 1 ? -0.9 * disc : 0.0);
-    } else {
-      if (r > 1.0) discard;
-      m = vec3(o, sqrt(1.0 - r)); z += m.z * disc - (pass == 1 ? 0.5 * disc : 0.0);
-    }
-  }
-  gl_FragDepth = clamp(0.5 - (pass == 3 ? depth + 0.012 : z) / 8.0, 0.0, 1.0);
-  if (pass == 3) { colour = ink; return; }
-  m = normalize(m);
-  colour = pass == 2 ? weight * vec4(v - 0.5, m.xy, 1.0) : vec4(lit(v, m, depth), 1.0);
-}`;
-const SCREEN = `#version 300 es
-void main() { gl_Position = vec4(vec2(gl_VertexID % 2, gl_VertexID / 2) * 4.0 - 1.0, 0.0, 1.0); }`;
-const RESOLVE = `#version 300 es
-precision highp float;
-uniform sampler2D sums; out vec4 colour;
-${SHADE}
-void main() {
-  vec4 s = texelFetch(sums, ivec2(gl_FragCoord.xy), 0);
-  vec3 m = vec3(s.yz, 0.0) / max(s.w, 1e-4); m.z = sqrt(max(1.0 - dot(m.xy, m.xy), 0.0));
-  vec3 rgb = lit(s.x / max(s.w, 1e-4) + 0.5, m, 0.4);
-  float alpha = smoothstep(0.01, 0.12, s.w);
-  colour = vec4(rgb * alpha, alpha);
+  colour = vec4(shown, 1.0);
 }`;
 
 class Scene {
@@ -106,18 +75,12 @@ class Scene {
     const gl = this.gl;
     this.surface = this.program(VERTEX, FRAGMENT);
     this.buffers = {};
-    for (const [name, width] of [["position", 3], ["normal", 3], ["value", 1], ["size", 1]]) {
+    for (const [name, width] of [["position", 3], ["normal", 3], ["value", 1]]) {
       const place = gl.getAttribLocation(this.surface.program, name);
       gl.bindBuffer(gl.ARRAY_BUFFER, (this.buffers[name] = gl.createBuffer()));
       gl.enableVertexAttribArray(place); gl.vertexAttribPointer(place, width, gl.FLOAT, false, 0, 0);
     }
-    this.fill("size", this.shape.sizes);
     if (this.shape.faces) this.triangles = this.indices(this.shape.faces);
-    this.splat = !this.shape.faces && this.shape.normals.some((x) => x !== 0) && !!gl.getExtension("EXT_color_buffer_float");
-    this.fine = !!gl.getExtension("EXT_float_blend"); // sums in half floats are too rough for lines of equal value
-    if (this.splat) {
-      this.resolve = this.program(SCREEN, RESOLVE); this.sums = this.texture(); this.depths = gl.createRenderbuffer(); this.frameBuffer = gl.createFramebuffer();
-    }
     this.rampTexture = this.texture();
   }
 
@@ -149,26 +112,26 @@ class Scene {
     const gl = this.gl, { at, program } = this.surface;
     for (const { list, ink, through } of this.strokes()) {
       const line = (list.packed ??= this.indices(list));
-      gl.useProgram(program); gl.uniform1i(at("pass"), 3); gl.uniform1i(at("points"), 0); gl.uniform4f(at("ink"), ink[0] * ink[3], ink[1] * ink[3], ink[2] * ink[3], ink[3]);
+      gl.useProgram(program); gl.uniform1i(at("inked"), 1); gl.uniform1i(at("points"), 0); gl.uniform4f(at("ink"), ink[0] * ink[3], ink[1] * ink[3], ink[2] * ink[3], ink[3]);
       gl[through ? "disable" : "enable"](gl.DEPTH_TEST); gl.depthMask(false); gl.enable(gl.BLEND); gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
       gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, line.buffer); gl.drawElements(gl.LINES, line.count, line.type, 0);
       gl.depthMask(true); gl.disable(gl.BLEND);
     }
     if (this.mark === undefined) return;
-    gl.useProgram(program); gl.disable(gl.DEPTH_TEST); gl.uniform1i(at("pass"), 3); gl.uniform1i(at("points"), 1);
+    gl.useProgram(program); gl.disable(gl.DEPTH_TEST); gl.uniform1i(at("inked"), 1); gl.uniform1i(at("points"), 1);
     for (const [size, ink] of [[15, [1, 1, 1, 1]], [10, [0.8, 0.1, 0.1, 1]]]) { gl.uniform1f(at("least"), (size * this.canvas.width) / this.canvas.clientWidth); gl.uniform4f(at("ink"), ...ink); gl.drawArrays(gl.POINTS, this.mark, 1); }
   }
 
   fill(name, data) { const gl = this.gl; gl.bindBuffer(gl.ARRAY_BUFFER, this.buffers[name]); gl.bufferData(gl.ARRAY_BUFFER, data, gl.DYNAMIC_DRAW); }
 
-  // Coordinates change (reconstruction): normals follow them on a mesh, and are the given ones on a cloud.
+  // Coordinates change (reconstruction): normals follow them on a surface; balls have none.
   move(positions) {
     this.positions = positions;
     const { n, faces } = this.shape, x = positions;
-    let normals = positions === this.shape.positions || !faces ? this.shape.normals : null;
-    if (faces && !normals) {
+    let normals = positions === this.shape.positions ? this.shape.normals : null;
+    if (!normals) {
       normals = new Float32Array(3 * n);
-      for (let f = 0; f < faces.length; f += 3) {
+      for (let f = 0; faces && f < faces.length; f += 3) {
         const a = 3 * faces[f], b = 3 * faces[f + 1], c = 3 * faces[f + 2];
         const ux = x[b] - x[a], uy = x[b + 1] - x[a + 1], uz = x[b + 2] - x[a + 2], vx = x[c] - x[a], vy = x[c + 1] - x[a + 1], vz = x[c + 2] - x[a + 2];
         const nx = uy * vz - uz * vy, ny = uz * vx - ux * vz, nz = ux * vy - uy * vx;
@@ -186,7 +149,7 @@ class Scene {
 
   // values in [0, 1] along the ramp (a Uint8Array of rgb triples); plain = [r, g, b] paints one colour instead.
   colour(values, ramp, { plain = null, lines = false } = {}) {
-    Object.assign(this, { values, ramp, plain, lines: lines && (!!this.shape.faces || (this.splat && this.fine)) });
+    Object.assign(this, { values, ramp, plain, lines: lines && !!this.shape.faces });
     if (this.gl) {
       const gl = this.gl; this.fill("value", values); gl.pixelStorei(gl.UNPACK_ALIGNMENT, 1);
       gl.activeTexture(gl.TEXTURE0); gl.bindTexture(gl.TEXTURE_2D, this.rampTexture);
@@ -198,7 +161,7 @@ class Scene {
   draw() { if (!this.pending) this.pending = requestAnimationFrame(() => { this.pending = 0; this.render(); }); }
 
   fit() {
-    const ratio = Math.min(devicePixelRatio || 1, 2), w = Math.round(this.canvas.clientWidth * ratio), h = Math.round(this.canvas.clientHeight * ratio);
+    const ratio = this.ratio || Math.min(devicePixelRatio || 1, 2), w = Math.round(this.canvas.clientWidth * ratio), h = Math.round(this.canvas.clientHeight * ratio);
     if (this.canvas.width !== w || this.canvas.height !== h) { this.canvas.width = w; this.canvas.height = h; }
     return [w, h, 0.46 * Math.min(w, h)];
   }
@@ -208,46 +171,16 @@ class Scene {
     if (!w || !h || !this.ramp) return;
     if (!this.framed) this.frame(w, h, unit);
     if (!this.gl) return this.renderSorted(w, h, unit);
-    const gl = this.gl, { at } = this.surface, { faces, n } = this.shape;
-    const shadeWith = ({ program, at }) => {
-      gl.useProgram(program); gl.uniform1i(at("ramp"), 0); gl.uniform1i(at("lines"), this.lines ? 1 : 0); gl.uniform3f(at("plain"), ...(this.plain || [-1, -1, -1]));
-    };
-    const clear = () => { gl.clearColor(0, 0, 0, 0); gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT); };
-    gl.activeTexture(gl.TEXTURE0); gl.bindTexture(gl.TEXTURE_2D, this.rampTexture);
-    shadeWith(this.surface); gl.viewport(0, 0, w, h); gl.enable(gl.DEPTH_TEST); gl.depthFunc(gl.LEQUAL); gl.disable(gl.BLEND);
-    gl.uniformMatrix3fv(at("turn"), true, this.turn); gl.uniform2f(at("scale"), (2 * unit) / w, (2 * unit) / h);
-    gl.uniform1f(at("zoom"), this.zoom); gl.uniform1f(at("pixels"), unit); gl.uniform1f(at("least"), 2); gl.uniform2f(at("shift"), ...this.shift);
-    gl.uniform1i(at("points"), faces ? 0 : 1); gl.uniform1i(at("pass"), 0);
-    if (!this.splat) {
-      clear();
-      if (faces) { gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, this.triangles.buffer); gl.drawElements(gl.TRIANGLES, this.triangles.count, this.triangles.type, 0); }
-      else gl.drawArrays(gl.POINTS, 0, n);
-      return this.stroke();
-    }
-    gl.activeTexture(gl.TEXTURE1); gl.bindTexture(gl.TEXTURE_2D, null); gl.activeTexture(gl.TEXTURE0); // never read what is being written
-    this.target(w, h); clear();
-    gl.colorMask(false, false, false, false); gl.uniform1i(at("pass"), 1); gl.drawArrays(gl.POINTS, 0, n);
-    gl.colorMask(true, true, true, true); gl.depthMask(false); gl.enable(gl.BLEND); gl.blendFunc(gl.ONE, gl.ONE);
-    gl.uniform1i(at("pass"), 2); gl.drawArrays(gl.POINTS, 0, n);
-    gl.depthMask(true); gl.disable(gl.BLEND); gl.disable(gl.DEPTH_TEST); gl.bindFramebuffer(gl.FRAMEBUFFER, null); clear();
-    shadeWith(this.resolve); gl.uniform1i(this.resolve.at("sums"), 1);
-    gl.activeTexture(gl.TEXTURE1); gl.bindTexture(gl.TEXTURE_2D, this.sums); gl.drawArrays(gl.TRIANGLES, 0, 3);
+    const gl = this.gl, { program, at } = this.surface, { faces, n, radius } = this.shape;
+    gl.activeTexture(gl.TEXTURE0); gl.bindTexture(gl.TEXTURE_2D, this.rampTexture); gl.useProgram(program); gl.viewport(0, 0, w, h);
+    gl.enable(gl.DEPTH_TEST); gl.depthFunc(gl.LEQUAL); gl.disable(gl.BLEND); gl.clearColor(0, 0, 0, 0); gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
+    gl.uniform1i(at("ramp"), 0); gl.uniform1i(at("lines"), this.lines ? 1 : 0); gl.uniform3f(at("plain"), ...(this.plain || [-1, -1, -1]));
+    gl.uniformMatrix3fv(at("turn"), true, this.turn); gl.uniform2f(at("scale"), (2 * unit) / w, (2 * unit) / h); gl.uniform2f(at("shift"), ...this.shift);
+    gl.uniform1f(at("zoom"), this.zoom); gl.uniform1f(at("pixels"), unit); gl.uniform1f(at("least"), 2); gl.uniform1f(at("radius"), radius);
+    gl.uniform1i(at("points"), faces ? 0 : 1); gl.uniform1i(at("inked"), 0);
+    if (faces) { gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, this.triangles.buffer); gl.drawElements(gl.TRIANGLES, this.triangles.count, this.triangles.type, 0); }
+    else gl.drawArrays(gl.POINTS, 0, n);
     this.stroke();
-  }
-
-  // The off-screen sums of the splats, as large as the canvas.
-  target(w, h) {
-    const gl = this.gl;
-    gl.bindFramebuffer(gl.FRAMEBUFFER, this.frameBuffer);
-    if (this.targetSize === `${w},${h}`) return;
-    this.targetSize = `${w},${h}`;
-    gl.activeTexture(gl.TEXTURE1); gl.bindTexture(gl.TEXTURE_2D, this.sums);
-    gl.texImage2D(gl.TEXTURE_2D, 0, this.fine ? gl.RGBA32F : gl.RGBA16F, w, h, 0, gl.RGBA, this.fine ? gl.FLOAT : gl.HALF_FLOAT, null);
-    for (const key of [gl.TEXTURE_MIN_FILTER, gl.TEXTURE_MAG_FILTER]) gl.texParameteri(gl.TEXTURE_2D, key, gl.NEAREST);
-    gl.bindTexture(gl.TEXTURE_2D, null); gl.activeTexture(gl.TEXTURE0);
-    gl.bindRenderbuffer(gl.RENDERBUFFER, this.depths); gl.renderbufferStorage(gl.RENDERBUFFER, gl.DEPTH_COMPONENT24, w, h);
-    gl.framebufferTexture2D(gl.FRAMEBUFFER, gl.COLOR_ATTACHMENT0, gl.TEXTURE_2D, this.sums, 0);
-    gl.framebufferRenderbuffer(gl.FRAMEBUFFER, gl.DEPTH_ATTACHMENT, gl.RENDERBUFFER, this.depths);
   }
 
   // Fill the canvas with the shape as it is first seen.
@@ -270,7 +203,7 @@ class Scene {
   }
 
   renderSorted(w, h, unit) {
-    const pen = this.context, { n, faces, sizes } = this.shape, t = this.turn, p = this.project(w, h, unit);
+    const pen = this.context, { n, faces, radius } = this.shape, t = this.turn, p = this.project(w, h, unit);
     pen.clearRect(0, 0, w, h);
     const count = faces ? faces.length / 3 : n, depth = new Float32Array(count), order = new Uint32Array(count);
     for (let i = 0; i < count; i++) { order[i] = i; depth[i] = faces ? p[3 * faces[3 * i] + 2] + p[3 * faces[3 * i + 1] + 2] + p[3 * faces[3 * i + 2] + 2] : p[3 * i + 2]; }
@@ -286,7 +219,7 @@ class Scene {
       pen.fillStyle = pen.strokeStyle = `rgb(${rgb.map((c) => Math.min(255, c * shade) | 0).join(",")})`;
       pen.beginPath();
       if (faces) { for (let c = 0; c < 3; c++) { const j = 3 * faces[3 * i + c]; pen[c ? "lineTo" : "moveTo"](p[j], p[j + 1]); } pen.closePath(); pen.stroke(); }
-      else pen.arc(p[3 * i], p[3 * i + 1], Math.max(1, 0.7 * sizes[i] * unit * this.zoom), 0, 6.3);
+      else pen.arc(p[3 * i], p[3 * i + 1], Math.max(1, 0.7 * radius * unit * this.zoom), 0, 6.3);
       pen.fill();
     }
     for (const { list, ink } of this.strokes()) {

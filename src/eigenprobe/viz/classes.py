@@ -1,0 +1,105 @@
+"""Labels as classes: names in the order in which people count, a code per row, and a colour each.
+
+Colours follow the map, so that near classes have near hues and different lightness:
+
+    order = optimal leaf order of Ward's tree of the centres (c, 2);   hue = 360 * place / c
+
+Groups of a map without labels: k-means, with as many groups as separate best.
+
+    x (n, k) -> labels (n,), the largest group first;  s(c) = mean silhouette of c groups on a
+    sample of rows;  typical rows of a group = those nearest to its centre
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.colors import to_hex
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import InputError
+from ..readers.mesh import to_numpy
+from .colours import OKABE_ITO, Array, categorical
+
+Names = Mapping[Any, str] | Sequence[str]
+Codes = NDArray[np.int64]
+COUNTS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20)  # numbers of groups that are compared
+SAMPLE = 3000  # rows that are enough to compare them
+TYPICAL = 3  # rows that stand for a group
+
+
+class Classes(NamedTuple):
+    """The names of the classes, a code (n,) per row, and a colour per class."""
+
+    names: list[str]
+    codes: Codes
+    colours: list[str]
+
+
+def classes(labels: ArrayLike, names: Names | None, places: Array) -> Classes:
+    """Classes of the labels (n,) of rows that are drawn at places (n, 2 or more).
+
+    `names` turns a label into words: a mapping, or a sequence indexed by an integer label.
+    """
+    values = to_numpy(labels, None)
+    if values.shape != (len(places),):
+        raise InputError(f"expected a label for each of {len(places)} rows, got {values.shape}")
+    texts = values.astype(str) if values.dtype.kind not in "biuf" else values
+    known, codes = np.unique(texts, return_inverse=True)
+    if len(known) > 65_535:
+        raise InputError(f"at most 65535 different labels can be drawn, got {len(known)}")
+    if texts.dtype.kind == "U":
+        order = sorted(range(len(known)), key=lambda c: _counting(str(known[c])))
+        known, codes = known[order], np.argsort(order)[codes]
+    words = names if isinstance(names, Mapping) else dict(enumerate(names or ()))
+    palette = categorical(len(known))
+    if len(known) > len(OKABE_ITO):
+        from scipy.cluster.hierarchy import leaves_list, linkage
+
+        centres = [np.median(places[codes == c, :2], axis=0) for c in range(len(known))]
+        tree = linkage(centres, "ward", optimal_ordering=len(known) <= 1000)
+        palette = palette[np.argsort(leaves_list(tree))]
+    named = [str(words.get(label, label)) for label in known.tolist()]
+    return Classes(named, codes, [to_hex(colour) for colour in palette])
+
+
+def _counting(name: str) -> list[Any]:
+    """A key by which 2 comes before 10."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name.lower())]
+
+
+class Groups(NamedTuple):
+    """A group per row (n,), and the rows nearest to the centre of every group."""
+
+    labels: Codes
+    typical: list[list[int]]
+
+
+def find_groups(x: Array) -> Groups | None:
+    """Groups of the rows of ``x (n, k)``; None where there are too few rows to speak of groups."""
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.metrics import silhouette_score
+
+    if len(np.unique(x, axis=0)) <= 2 * COUNTS[0]:
+        return None
+    rows = x[np.random.default_rng(0).permutation(len(x))[:SAMPLE]]
+    counts = [count for count in COUNTS if count <= len(np.unique(rows, axis=0)) // 2]
+    with warnings.catch_warnings():
+        # Fewer distinct rows than groups: another count is better.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fits = [KMeans(count, n_init=4, random_state=0).fit(rows) for count in counts]
+    best = max(fits, key=lambda fit: silhouette_score(rows, fit.labels_))
+    found = best.predict(x)
+    order = np.argsort(-np.bincount(found, minlength=best.n_clusters), kind="stable")
+    labels, away = np.argsort(order)[found], best.transform(x)[:, order]
+    typical = []
+    for group in range(len(order)):
+        members = np.flatnonzero(labels == group)
+        near = np.argsort(away[members, group], kind="stable")[:TYPICAL]
+        typical.append(members[near].tolist())
+    return Groups(labels, typical)

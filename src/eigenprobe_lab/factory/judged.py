@@ -1,0 +1,265 @@
+"""Clouds with the truth about their edges, which the short-cut network learns from.
+
+    procedural shape, folded -> sparse sample, noise        -> graph -> suspects, ratio
+                             -> scan, damaged, averaged (as `decompose` does)
+    real mesh, refined       -> the same, or a few views of a scanner, with gaps where none sees it
+    trees and wires          -> nothing in them is a short-cut: ratio 1
+
+    loss = mean of  w BCE(z, sigmoid((ratio - r) / s)),     ratio: geodesic over chord on the dense
+    shape; of a scan along what was seen of it
+
+Batches are prepared in blocks, each seen several times in a new order; what a step sees depends on
+the seed and the step alone.  Nothing here needs Lightning.
+"""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from eigenprobe.geometry import farthest_points
+from eigenprobe.graph import Graph, stack
+from eigenprobe.search.layout import nearest
+from eigenprobe.shortcuts.cuts import find_suspects
+from eigenprobe.shortcuts.network import SUSPICION, ShortcutConfig, ShortcutNetwork, Suspects
+
+from ..shapes.contacts import FOLD, SPREAD, Fold, FoldedShapes, Spread, ratios, spread_rows
+from ..shapes.damage import Damage, damaged
+from ..shapes.dense import DenseShapes
+from ..shapes.fields import Rng, take
+from ..shapes.meshes import MeshShapes
+from ..shapes.views import SCANNER, Scanner, clutter, scanned
+from .blocks import FoldedSettings, FoldedStream
+from .schedule import Schedule
+
+SCANNED = Damage(strays=0.0, shifted=0.35, voxels=0.25)
+
+
+@dataclass(frozen=True)
+class Clouds:
+    """What to train on: ``chunk`` new shapes of ``dense`` points per block, the last ``chunks``
+    kept.
+    """
+
+    chunk: int = 160
+    chunks: int = 4
+    dense: int = 9000
+    points: int = 16_000  # per batch
+    most: int = 32  # clouds per batch
+    sources: int = 1600  # geodesic sources per batch
+    sizes: tuple[int, ...] = (150, 250, 400, 500, 700, 1000, 1500, 1500, 2200, 4000)
+    touching: float = 0.25
+    fold: Fold = FOLD
+    spread: Spread = SPREAD
+    worked: float = 0.35  # share of batches that are averaged as `decompose` does
+    finer: tuple[int, ...] = (1, 1, 2, 4)  # points before they are averaged, per point after
+    damage: Damage = SCANNED
+    noisy: float = 0.5  # share of the other clouds with noise
+    noise: float = 0.02  # largest, of the radius
+    meshes: Path | None = None  # packed real meshes (`python -m eigenprobe_lab.factory.plain pack`)
+    real: float = 0.5  # share of batches of them, where they are given
+    rendered: float = 0.7  # share of those that are views of a scanner
+    clutter: float = 0.05  # share of batches of trees and wires, where meshes are given
+    meshes_chunk: int = 24  # meshes per block
+    scanner: Scanner = SCANNER
+    seen: bool = True  # a scan is judged by paths on what was seen, not on the whole mesh
+    held_out: bool = False  # meshes that are not trained on
+
+
+@dataclass(frozen=True)
+class Loss:
+    """``ratio`` above which an edge is a short-cut, ``soft`` the width of the transition, ``found``
+    the extra weight of short-cuts."""
+
+    ratio: float = 1.7
+    soft: float = 0.15
+    found: float = 5.0
+
+    def __call__(self, z: Tensor, ratio: Tensor) -> Tensor:
+        """Mean weighted cross-entropy of logits ``z (e,)`` over the edges whose ratio is known."""
+        known = ratio >= 0
+        target = torch.sigmoid((ratio - self.ratio) / self.soft)
+        weight = (1 + self.found * (ratio > self.ratio)) * known
+        each = binary_cross_entropy_with_logits(z, target, reduction="none")
+        return (weight * each).sum() / known.sum().clamp_min(1)
+
+
+@dataclass(frozen=True)
+class NeighbourSettings(FoldedSettings):
+    """Everything about a run."""
+
+    network: ShortcutConfig = field(default_factory=ShortcutConfig)
+    clouds: Clouds = field(default_factory=Clouds)
+    loss: Loss = field(default_factory=Loss)
+    schedule: Schedule = field(
+        default_factory=lambda: Schedule(optimiser="adamw", adam_rate=2e-3, cooldown=0.98)
+    )
+    block: int = 40
+    passes: int = 6
+    shipped: bool = False  # go on from the weights in the package
+
+
+@dataclass
+class Judged:
+    """Suspects of a batch of clouds and the true ratio ``(e,)`` of their edges, -1 where it is not
+    known.
+    """
+
+    suspects: Suspects
+    ratio: Tensor
+
+
+class ContactStream(FoldedStream[Judged]):
+    """Suspicious clouds of shapes in contact, of real meshes, and of what has no surface."""
+
+    settings: NeighbourSettings
+
+    def folded(self) -> FoldedShapes:
+        c, seed = self.settings.clouds, self.settings.seed * 64 + self.rank
+        most, chunks = max(c.sizes), c.chunks
+        self._meshes = None
+        if c.meshes is not None:
+            self._meshes = MeshShapes(
+                c.meshes, seed, self.device, c.meshes_chunk, c.dense, most, chunks, c.held_out
+            )
+        shapes = DenseShapes(seed, self.device, touching=c.touching)
+        return FoldedShapes(shapes, c.chunk, c.dense, most, chunks, c.fold, c.spread)
+
+    @torch.no_grad()
+    def prepare(self, block: int, place: int) -> Judged:
+        s = self.settings
+        for _ in range(20):
+            number = s.seed * 1_000_003 + (block * s.block + place) * 64 + self.rank
+            generator = torch.Generator(self.device).manual_seed(number % 2**62)
+            place += s.block  # should the batch be empty
+            coin = torch.Generator().manual_seed(block * 7919 + place)
+            found = self._draw(block, coin, generator)
+            if found is not None:
+                return found
+        raise RuntimeError("no suspicious clouds among the shapes")
+
+    def _draw(self, block: int, coin: torch.Generator, generator: torch.Generator) -> Judged | None:
+        """One batch, or None where there is nothing to judge."""
+        c = self.settings.clouds
+        chance = torch.rand(4, generator=coin).tolist()
+        real = self._meshes is not None and chance[0] < c.real
+        if self._meshes is not None and not real and chance[0] > 1 - c.clutter:
+            m = c.sizes[int(torch.randint(len(c.sizes), (), generator=coin))]
+            sparse = clutter(max(1, min(c.most, c.points // m)), m, generator)
+            suspects, _ = suspects_of(sparse)
+            if suspects is None:
+                return None
+            return Judged(suspects, torch.ones_like(suspects.pairs[:, 0]))
+        source = self._meshes if real else None
+        m, shapes, graph, order = self.draw(block, c.sizes, c.points, coin, c.most, source)
+        points = shapes.points
+        worked = chance[1] < c.worked
+        finer = c.finer[int(torch.randint(len(c.finer), (), generator=coin))] if worked else 1
+        dense = min(finer * m, points.shape[1] // 2)
+        if real and chance[2] < c.rendered:
+            chosen, sparse, keep, seen = scanned(shapes, graph, dense, generator, c.scanner)
+            seen = seen | (not c.seen)
+            both = seen[..., None] & take(seen[..., None], graph[0].flatten(1)).view(graph[0].shape)
+            graph = graph[0], torch.where(both, graph[1], torch.inf)
+            if worked:
+                chosen, sparse = averaged(chosen, sparse, keep, m, finer)
+            else:
+                m = int(keep.sum(1).min())
+                chosen, sparse = chosen[:, :m], sparse[:, :m]
+        elif worked:
+            chosen, sparse, _, keep = damaged(
+                points, shapes.normals, order, dense, c.damage, generator
+            )
+            chosen, sparse = averaged(chosen, sparse, keep, m, finer)
+        else:
+            chosen = spread_rows(points, order, m, generator, c.spread)
+            rng = Rng(len(points), generator)
+            level = rng.uniform(0, c.noise, 1, 1) * rng.chance(c.noisy, 1, 1)
+            sparse = take(points, chosen) + level * rng.normal(1, m, 3)
+        if sparse.shape[1] <= SUSPICION.judged:
+            return None  # coarse voxels leave few points
+        suspects, cloud = suspects_of(sparse)
+        if suspects is None:
+            return None
+        return Judged(suspects, self._judge(suspects, cloud, points, graph, chosen, generator))
+
+    def _judge(
+        self,
+        s: Suspects,
+        cloud: Graph,
+        points: Tensor,
+        graph: Any,
+        chosen: Tensor,
+        generator: torch.Generator,
+    ) -> Tensor:
+        """Ratios of the edges at some sources of every cloud, suspicious points before others."""
+        b, m = chosen.shape
+        count = min(m, max(16, self.settings.clouds.sources // b))
+        weight = torch.full((b * m,), 0.2, device=points.device)
+        weight[s.nodes] = torch.where(s.suspicious, 1.0, 0.2)
+        sources = torch.multinomial(weight.view(b, m), count, generator=generator)  # (b, S)
+        first = (m * torch.arange(b, device=points.device))[:, None, None]
+        end = take(cloud.indices[:, : SUSPICION.judged].view(b, m, -1), sources)  # (b, S, k)
+        start = sources[..., None] + first
+        found = ratios(points, graph, chosen, sources, end - first)
+        key = torch.minimum(start, end) * b * m + torch.maximum(start, end)
+        known = s.nodes[s.edges.head] * b * m + s.nodes[s.edges.tail]
+        at = torch.searchsorted(known, key).clamp_max(len(known) - 1)
+        hit = known[at] == key
+        ratio = torch.full((len(known),), -1.0, device=points.device)
+        ratio[at[hit]] = found[hit]
+        return ratio
+
+
+@torch.no_grad()
+def averaged(chosen: Tensor, y: Tensor, keep: Tensor, m: int, finer: int) -> tuple[Tensor, Tensor]:
+    """Rows ``(b, m)`` of dense points and where the sample of a scan ``y (b, n, 3)`` of them is,
+    ``(b, m, 3)``: the ``m`` farthest points, each the mean of its cell where there are ``finer``
+    times as many.  Fewer may be left of those that are kept.
+    """
+    m = min(m, int(keep.sum(1).min()))
+    rows = farthest_points(y, m, start=0, valid=keep)
+    z = take(y, rows)
+    if finer > 1:
+        for i, kept in enumerate(keep):
+            cell = torch.cdist(y[i, kept], z[i]).argmin(1)
+            total = torch.zeros_like(z[i]).index_add_(0, cell, y[i, kept])
+            z[i] = total / torch.bincount(cell, minlength=m)[:, None]
+    return chosen.gather(1, rows), z
+
+
+def suspects_of(clouds: Tensor) -> tuple[Suspects | None, Graph]:
+    """The suspects of clouds ``(b, m, 3)`` of one size, and their stacked graph."""
+    distance, index = nearest(clouds, min(SUSPICION.judged, clouds.shape[1] - 1))
+    graphs = [Graph(x, i, d) for x, i, d in zip(clouds, index, distance, strict=True)]
+    cloud = stack(graphs)
+    return find_suspects(cloud), cloud
+
+
+@torch.no_grad()
+def held_out(
+    network: ShortcutNetwork, settings: NeighbourSettings, device: torch.device, batches: int = 6
+) -> dict[str, float]:
+    """Recall and false cuts at logits of 0, on shapes of another seed; where there are real meshes,
+    on views of those that are not trained on, and false cuts of trees and wires, too.
+    """
+    clouds = replace(settings.clouds, chunk=min(48, settings.clouds.chunk), chunks=1)
+    kinds = {"": replace(clouds, meshes=None)}
+    if clouds.meshes is not None:
+        own = replace(clouds, held_out=True, real=1.0, rendered=1.0, meshes_chunk=12)
+        kinds |= {"views: ": own, "clutter: ": replace(own, real=0.0, clutter=1.0)}
+    facts: dict[str, float] = {}
+    for kind, each in kinds.items():
+        how = replace(settings, seed=settings.seed + 1_000, block=batches, workers=0, clouds=each)
+        stream = ContactStream(how).to(device)
+        found = [stream.at(i) for i in range(batches)]
+        cut = torch.cat([network(batch.suspects) > 0 for batch in found])
+        ratio = torch.cat([batch.ratio for batch in found])
+        bad, good = ratio > settings.loss.ratio, (ratio >= 0) & (ratio <= settings.loss.ratio)
+        shares = {"recall": cut[bad], "false": cut[good], "share": bad[ratio >= 0]}
+        measured = {name: value for name, value in shares.items() if len(value)}
+        facts |= {f"{kind}{name}": float(x.float().mean()) for name, x in measured.items()}
+    return facts

@@ -1,0 +1,190 @@
+"""Training of the network that tells outliers: clouds of meshes, sampled in many ways, some
+damaged.
+
+    python -m eigenprobe_lab.factory.outliers MESHES.npz --out FOLDER [--clouds 1500]
+
+MESHES holds ``NAME/v (n, 3)`` and ``NAME/f (m, 3)``.  Every cloud is even, random, noisy, denser on
+one side, in lines, seen by a turning scanner, or a street, and half of them have outliers: uniform
+in the box, near the surface, or beside it in a clump.  Points within one spacing of the surface are
+not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+from multiprocessing import Pool
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from scipy.spatial import cKDTree
+from torch import Tensor, nn
+
+from eigenprobe.sampling.farthest import farthest_points
+from eigenprobe.sampling.inspection import ROUNDS, describe, outlier_network
+from eigenprobe.search.neighbours import nearest_rows, without_self
+
+SAMPLINGS = ("even", "random", "noise", "step", "lines", "scanner", "street", "street")
+
+
+def surface(
+    v: np.ndarray, f: np.ndarray, kind: str, n: int, rng: np.random.Generator
+) -> np.ndarray:
+    """About ``n`` points of a mesh, sampled in one of the `SAMPLINGS`."""
+    corners = v[f]
+    area = np.linalg.norm(
+        np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1
+    )
+    if kind == "step":
+        along = corners.mean(1) @ rng.standard_normal(3)
+        area = area * np.where(
+            along > np.quantile(along, rng.uniform(0.2, 0.8)), rng.uniform(3, 30), 1
+        )
+    count = {"even": 4 * n, "lines": 40 * n, "scanner": 60 * n}.get(kind, n)
+    face = rng.choice(len(f), count, p=area / area.sum())
+    r, s = np.sqrt(rng.random(count)), rng.random(count)
+    x = (corners[face] * np.c_[1 - r, r * (1 - s), r * s][:, :, None]).sum(1)
+    if kind == "even":
+        return x[farthest_points(x, n, int(rng.integers(1 << 30)))]
+    if kind == "noise":
+        return x + rng.uniform(0.002, 0.02) * rng.standard_normal(x.shape)
+    if kind in ("lines", "scanner"):
+        axis = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+        sensor = axis[0] * rng.uniform(1.2, 4)
+        ray = (x - sensor) @ axis.T
+        across = x @ axis[2] if kind == "lines" else np.arctan2(ray[:, 2], np.hypot(*ray[:, :2].T))
+        gap = np.ptp(across) / rng.integers(12, 60)
+        weight = np.ones(len(x)) if kind == "lines" else (ray**2).sum(1) ** -1
+        offset = np.abs(across / gap - np.round(across / gap))
+        chosen = np.argsort(offset / weight**0.5 / weight.max() ** -0.5)[: 6 * n]
+        return x[rng.choice(chosen, n, replace=False)]
+    return x
+
+
+def street(shapes: list[np.ndarray], n: int, rng: np.random.Generator) -> np.ndarray:
+    """About ``n`` returns of a turning scanner above a ground with things on it: rings that are far
+    apart where they are far away, and fewer points the farther a thing is.
+    """
+    beams = np.deg2rad(
+        np.linspace(rng.uniform(-30, -15), rng.uniform(-2.5, -1), rng.integers(12, 60))
+    )
+    around = np.linspace(0, 2 * np.pi, int(rng.integers(200, 1200)), endpoint=False)
+    radius = (1.7 / np.tan(-beams))[:, None] * (1 + 0.003 * rng.standard_normal((1, len(around))))
+    flat = np.stack([radius * np.cos(around), radius * np.sin(around)], 2).reshape(-1, 2)
+    parts = [np.c_[flat, rng.normal(-1.7, 0.01, len(flat))]]
+    for shape in shapes:
+        place = rng.uniform(3, 40) * np.array([np.cos(t := rng.uniform(0, 6.3)), np.sin(t)])
+        count = int(min(len(shape), 2e5 / (place**2).sum()))
+        some = shape[rng.choice(len(shape), count, replace=False)] * rng.uniform(0.8, 4)
+        parts.append(some - [0, 0, some[:, 2].min() + 1.7] + np.r_[place, 0])
+    x = np.concatenate(parts)
+    x = x[rng.choice(len(x), min(n, len(x)), replace=False)]
+    return (x - x.mean(0)) / np.ptp(x, axis=0).max()
+
+
+def outliers(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Points off a surface ``x``: half a per cent to 6 per cent of it."""
+    count = max(3, int(rng.uniform(0.005, 0.06) * len(x)))
+    low, high = x.min(0), x.max(0)
+    kind = rng.integers(4)
+    if kind < 2:
+        margin = rng.uniform(0, 0.3) * (high - low)
+        return low - margin + rng.random((count, 3)) * (high - low + 2 * margin)
+    if kind == 2:
+        spread = rng.uniform(0.02, 0.15)
+        return x[rng.choice(len(x), count)] + spread * rng.standard_normal((count, 3))
+    centre = low + rng.random(3) * (high - low)
+    return centre + rng.uniform(0.05, 0.4) * rng.standard_normal((count, 3))
+
+
+def examples(path: Path, odd: bool, clouds: int, seed: int) -> list[Tensor]:
+    """Numbers and labels of the suspects of many clouds of every other mesh, round by round."""
+    torch.set_num_threads(1)
+    rng, store = np.random.default_rng(seed), np.load(path)
+    names = sorted({name.split("/")[0] for name in store.files})[odd::2]
+    inputs, labels = [], []
+    for number in range(clouds):
+        name = names[rng.integers(len(names))]
+        v = store[f"{name}/v"].astype(float)
+        v = v - v.mean(0)
+        v = v / np.linalg.norm(v, axis=1).max()
+        kind = SAMPLINGS[number % len(SAMPLINGS)]
+        n = int(rng.integers(500, 4000))
+        x = surface(v, store[f"{name}/f"], "random" if kind == "street" else kind, n, rng)
+        if kind == "street":
+            x = street([x] * int(rng.integers(2, 12)), n, rng)
+        good = np.ones(len(x), bool)
+        if number // len(SAMPLINGS) % 2:
+            more = outliers(x, rng)
+            tree = cKDTree(x)
+            near = tree.query(more)
+            own = tree.query(x[near[1]], 7)[0][:, 1:].mean(1)
+            more = more[near[0] > own]  # within one spacing of the surface nobody can tell
+            x, good = np.r_[x, more], np.r_[good, np.zeros(len(more), bool)]
+        points, left = torch.from_numpy(x), torch.from_numpy(good)
+        for _ in range(ROUNDS):
+            lists = without_self(*nearest_rows(points, points, 13))
+            rows, numbers = describe(points, *lists)
+            inputs.append(numbers)
+            labels.append(~left[rows])
+            kept = torch.ones(len(points), dtype=torch.bool)
+            kept[rows[~left[rows]]] = torch.rand(int((~left[rows]).sum())) < 0.2  # most are found
+            points, left = points[kept], left[kept]
+    return [torch.cat(inputs), torch.cat(labels).float()]
+
+
+def train(inputs: Tensor, labels: Tensor, epochs: int = 60, seed: int = 0) -> nn.Sequential:
+    """The network that tells the labels; a point of the surface counts `CAREFUL` outliers."""
+    torch.manual_seed(seed)
+    found = outlier_network()
+    mean, spread = inputs.mean(0), inputs.std(0).clamp_min(1e-3)
+    optimiser = torch.optim.AdamW(found.parameters(), 3e-3, weight_decay=1e-3)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs)
+    x = (inputs - mean) / spread
+    for _ in range(epochs):
+        for rows in torch.randperm(len(x)).split(4096):
+            loss = nn.functional.binary_cross_entropy_with_logits(
+                found(x[rows])[:, 0], labels[rows], torch.where(labels[rows] > 0, 1.0, CAREFUL)
+            )
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        schedule.step()
+    with torch.no_grad():  # the scaling of the inputs goes into the first layer
+        first = found[0]
+        assert isinstance(first, nn.Linear)
+        first.bias.sub_(first.weight @ (mean / spread))
+        first.weight.div_(spread)
+    return found
+
+
+CAREFUL = 3.0  # a point lost on a sparse side is a larger hole than an outlier left is a bridge
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("meshes", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--clouds", type=int, default=1500)
+    parser.add_argument("--workers", type=int, default=2)
+    o = parser.parse_args()
+    jobs = [(o.meshes, i % 6 == 0, o.clouds // 24, i) for i in range(24)]  # a sixth is to check
+    with Pool(o.workers) as pool:
+        made = pool.starmap(examples, jobs)
+    inputs, labels = (torch.cat(part) for part in zip(*(m for m, j in zip(made, jobs) if not j[1])))
+    found = train(inputs, labels)
+    inputs, labels = (torch.cat(part) for part in zip(*(m for m, j in zip(made, jobs) if j[1])))
+    with torch.no_grad():
+        told = found(inputs)[:, 0] > 0
+    missed, false = (
+        (~told & (labels > 0)).sum() / labels.sum(),
+        (told & (labels == 0)).float().mean(),
+    )
+    print(f"other meshes: {missed:.3f} of the outliers missed, {false:.4f} of the suspects lost")
+    o.out.mkdir(parents=True, exist_ok=True)
+    save_file(found.state_dict(), o.out / "outliers.safetensors")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""Real meshes to learn from: packed in one file, refined to dense points, with paths along their
+faces.
+
+    pack      vertices in 65,536 steps of the bounding box, faces of the largest component; npz
+    refine    the longest edge of its faces is halved, again and again, until there are N vertices
+    links     edges, and diagonals of two faces unfolded into a plane: length of the straight line
+
+`c` meshes of `N` dense points in farthest-point order, 12 links each.  A mesh knows its paths: two
+sheets that nearly touch are not linked, whichever way their normals point.
+"""
+
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor
+
+from eigenprobe.errors import InputError
+from eigenprobe.geometry import farthest_points
+from eigenprobe.host.files import write_npz
+from eigenprobe.readers.mesh import Array
+
+from .contacts import LINKS, SPREAD, Spread, spread_order
+from .dense import Dense
+
+STEPS = 65_535  # of a coordinate in a packed file
+HELD_OUT = 10  # every tenth mesh is not trained on
+
+
+def pack(source: str | os.PathLike[str], target: Path, most: int = 20_000) -> int:
+    """Write the meshes ``NAME/v``, ``NAME/f`` of an npz file as small as they can be read from;
+    how many.  Meshes of more than ``most`` vertices, and those without a large component, are left
+    out.
+    """
+    with np.load(source, allow_pickle=False) as archive:
+        names = sorted(name[:-2] for name in archive.files if name.endswith("/v"))
+        given = [(archive[f"{name}/v"], archive[f"{name}/f"]) for name in names]
+    arrays: dict[str, Array] = {}
+    for vertices, faces in given:
+        vertices, faces = _largest_component(vertices, faces)
+        if not 100 <= len(vertices) <= min(most, STEPS):
+            continue
+        low = vertices.min(0)
+        size = float((vertices - low).max())
+        number = len(arrays) // 2
+        arrays[f"{number}/v"] = np.round((vertices - low) / size * STEPS).astype(np.uint16)
+        arrays[f"{number}/f"] = faces.astype(np.uint16)
+    if not arrays:
+        raise InputError(f"expected meshes NAME/v, NAME/f in {source}, got none that can be used")
+    write_npz(target, arrays, compressed=True)
+    return len(arrays) // 2
+
+
+def _largest_component(vertices: Array, faces: Array) -> tuple[Array, Array]:
+    """Coinciding vertices joined; faces of the largest part, outward where it is closed."""
+    vertices, place = np.unique(vertices.astype(np.float64), axis=0, return_inverse=True)
+    faces = place.reshape(-1)[faces]
+    proper = (faces != np.roll(faces, 1, 1)).all(1)
+    faces = faces[proper]
+    n = len(vertices)
+    pairs = np.concatenate([faces[:, :2], faces[:, 1:]])
+    joined = coo_array((np.ones(len(pairs)), pairs.T), (n, n))
+    label = connected_components(joined, directed=False)[1]
+    largest = np.bincount(label[faces[:, 0]]).argmax() if len(faces) else 0
+    faces = faces[label[faces[:, 0]] == largest]
+    used, faces = np.unique(faces, return_inverse=True)
+    vertices, faces = vertices[used], faces.reshape(-1, 3)
+    corners = vertices[faces]
+    if (np.cross(corners[:, 0], corners[:, 1]) * corners[:, 2]).sum() < 0:
+        faces = faces[:, ::-1]
+    return vertices, faces
+
+
+def edges_of(faces: Array) -> tuple[Array, Array]:
+    """The edges ``(e, 2)`` and, of every face, those opposite to its corners ``(f, 3)``."""
+    pairs = np.sort(faces[:, [[1, 2], [2, 0], [0, 1]]].reshape(-1, 2), axis=1).astype(np.int64)
+    n = int(faces.max()) + 1
+    keys, place = np.unique(pairs[:, 0] * n + pairs[:, 1], return_inverse=True)
+    return np.stack([keys // n, keys % n], 1), place.reshape(-1, 3)
+
+
+def refine(vertices: Array, faces: Array, count: int) -> tuple[Array, Array]:
+    """The mesh with ``count`` vertices: edges that are the longest of all their faces are halved,
+    the longest first.
+    """
+    vertices, faces = np.asarray(vertices, np.float64), np.asarray(faces, np.int64)
+    while len(vertices) < count:
+        edges, of_face = edges_of(faces)
+        length = np.linalg.norm(vertices[edges[:, 0]] - vertices[edges[:, 1]], axis=1)
+        rank = np.empty(len(edges), np.int64)
+        rank[np.argsort(length, kind="stable")] = np.arange(len(edges))  # no two are alike
+        corner = rank[of_face].argmax(1)  # opposite to the longest edge
+        longest = np.take_along_axis(of_face, corner[:, None], 1)[:, 0]
+        votes = np.bincount(longest, minlength=len(edges))
+        whole = votes == np.bincount(of_face.reshape(-1), minlength=len(edges))
+        split = np.flatnonzero(whole & (length > 0.6 * length.max()))
+        split = split[np.argsort(-length[split], kind="stable")][: count - len(vertices)]
+        middle = np.full(len(edges), -1)
+        middle[split] = len(vertices) + np.arange(len(split))
+        vertices = np.concatenate([vertices, vertices[edges[split]].mean(1)])
+        cut = middle[longest] >= 0
+        turned = np.take_along_axis(faces[cut], (corner[cut, None] + np.arange(3)) % 3, 1)
+        new = middle[longest[cut]]
+        first = np.stack([turned[:, 0], turned[:, 1], new], 1)
+        second = np.stack([turned[:, 0], new, turned[:, 2]], 1)
+        faces = np.concatenate([faces[~cut], first, second])
+    return vertices, faces
+
+
+def mesh_links(vertices: Array, faces: Array) -> tuple[Array, Array]:
+    """Neighbours and lengths ``(N, 12)`` along a mesh; a link that is not there is infinitely
+    long.
+    """
+    edges, of_face = edges_of(faces)
+    length = np.linalg.norm(vertices[edges[:, 0]] - vertices[edges[:, 1]], axis=1)
+    order = np.argsort(of_face.reshape(-1), kind="stable")
+    first = np.searchsorted(of_face.reshape(-1)[order], np.arange(len(edges)))
+    inner = np.bincount(of_face.reshape(-1), minlength=len(edges)) == 2
+    a, b = vertices[edges[inner]].transpose(1, 0, 2)
+    c, d = (faces.reshape(-1)[order[first[inner] + i]] for i in (0, 1))  # corners opposite to it
+    along = (b - a) / np.maximum(length[inner, None], 1e-12)
+    x, y = zip(*(_unfolded(vertices[corner] - a, along) for corner in (c, d)), strict=True)
+    crossing = x[0] + (x[1] - x[0]) * y[0] / np.maximum(y[0] + y[1], 1e-12)
+    convex = (crossing > 0) & (crossing < length[inner])
+    far = np.hypot(x[0] - x[1], y[0] + y[1])[convex]
+    ends = np.concatenate([edges, np.stack([c, d], 1)[convex]])
+    lengths, kind = np.concatenate([length, far]), np.arange(len(ends)) >= len(edges)
+    start, end = np.concatenate([ends, ends[:, ::-1]]).T
+    lengths, kind = np.tile(lengths, 2), np.tile(kind, 2)
+    order = np.lexsort((lengths, kind, start))  # edges before diagonals, the shortest first
+    start, end, lengths = start[order], end[order], lengths[order]
+    rank = np.arange(len(start)) - np.searchsorted(start, start)
+    kept = rank < LINKS
+    index = np.tile(np.arange(len(vertices))[:, None], (1, LINKS))
+    found = np.full((len(vertices), LINKS), np.inf)
+    index[start[kept], rank[kept]] = end[kept]
+    found[start[kept], rank[kept]] = np.maximum(lengths[kept], 1e-9)
+    return index, found
+
+
+def _unfolded(offset: Array, along: Array) -> tuple[Array, Array]:
+    """Coordinates along an edge and away from it."""
+    x = (offset * along).sum(1)
+    return x, np.linalg.norm(offset - x[:, None] * along, axis=1)
+
+
+@dataclass
+class MeshShapes:
+    """Numbered blocks of ``count`` packed meshes of ``dense`` points, the last ``kept`` of which
+    stay in memory.  Points of open surfaces, which are seen from both sides, have part 1.
+    """
+
+    path: Path
+    seed: int
+    device: torch.device
+    count: int
+    dense: int
+    most: int
+    kept: int
+    held_out: bool = False  # the meshes that are not trained on
+    spread: Spread = SPREAD
+    _meshes: dict[int, tuple[Tensor, ...]] = field(default_factory=dict)
+    _blocks: dict[int, tuple[Dense, tuple[Tensor, Tensor], Tensor]] = field(default_factory=dict)
+
+    @cached_property
+    def meshes(self) -> list[tuple[Array, Array]]:
+        """Vertices and faces of all."""
+        with np.load(self.path, allow_pickle=False) as archive:
+            names = sorted({name.partition("/")[0] for name in archive.files}, key=int)
+            own = [name for name in names if (int(name) % HELD_OUT == 0) == self.held_out]
+            found = [(archive[f"{name}/v"], archive[f"{name}/f"]) for name in own]
+        found = [mesh for mesh in found if len(mesh[0]) <= self.dense]
+        if not found:
+            raise InputError(f"expected packed meshes in {self.path}, got too few")
+        return found
+
+    def block(self, index: int) -> tuple[Dense, tuple[Tensor, Tensor], Tensor]:
+        """Shapes, the links between their points, and the order of vertices of a coarser mesh."""
+        if index not in self._blocks:
+            number = self.seed * 1_000_003 + index
+            coin = torch.Generator().manual_seed(number)
+            chosen = torch.randint(len(self.meshes), (self.count,), generator=coin).tolist()
+            parts = zip(*(self._mesh(each) for each in chosen), strict=True)
+            points, normals, part, near, length = (torch.stack(x).to(self.device) for x in parts)
+            shapes = Dense(points, normals, part)
+            generator = torch.Generator(self.device).manual_seed(number)
+            order = spread_order(shapes, self.most, generator, self.spread)
+            self._blocks[index] = shapes, (near, length), order
+            for old in [i for i in self._blocks if i <= index - self.kept]:
+                del self._blocks[old]
+        return self._blocks[index]
+
+    def _mesh(self, number: int) -> tuple[Tensor, ...]:
+        """Points, normals, part, neighbours and lengths of one mesh, refined once."""
+        if number not in self._meshes:
+            vertices, faces = refine(*self.meshes[number], self.dense)
+            vertices = vertices - vertices.mean(0)
+            vertices /= np.linalg.norm(vertices, axis=1).max()
+            near, length = mesh_links(vertices, faces)
+            corners = vertices[faces]
+            across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+            normals = np.zeros_like(vertices)
+            for i in range(3):
+                np.add.at(normals, faces[:, i], across)
+            normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)
+            closed = (np.bincount(edges_of(faces)[1].reshape(-1)) == 2).all()
+            points = torch.from_numpy(vertices).float()
+            n = len(points)
+            first = farthest_points(points, min(n, self.most), start=0)
+            rest = torch.ones(n, dtype=torch.bool).index_fill_(0, first, False)
+            order = torch.cat([first, rest.nonzero()[:, 0]])
+            place = torch.empty_like(order)
+            place[order] = torch.arange(n)
+            index = place[torch.from_numpy(near)][order].int()
+            self._meshes[number] = (
+                points[order],
+                torch.from_numpy(normals).float()[order],
+                torch.full((n,), int(not closed)),
+                index,
+                torch.from_numpy(length).float()[order],
+            )
+        points, normal, part, links, lengths = self._meshes[number]
+        return points, normal, part, links.long(), lengths
