@@ -10,9 +10,9 @@ below the lowest Ritz value, each followed by Rayleigh-Ritz on the p-dimensional
 `1 - mu` is assembled directly because it is tiny on large clouds.  Many clouds are the blocks of
 one block-diagonal A, so that a device is busy: they share the degree d, which is no higher than
 keeps the columns of each independent.  Columns that have converged on all clouds stay in the span
-and are no longer swept.  Sweeps run in float32; a
-last Rayleigh-Ritz (and, where that is not enough, last sweeps) in float64 brings the residual
-``|A q - mu q|`` of every pair below ``tol``.
+and are no longer swept; when half of the clouds have converged, the others go on without them.
+Sweeps run in float32; a last Rayleigh-Ritz (and, where that is not enough, last sweeps) in float64
+brings the residual ``|A q - mu q|`` of every pair below ``tol``.
 """
 
 from __future__ import annotations
@@ -64,6 +64,9 @@ def refine(problem: Problem, block: Tensor, *, fresh: bool = False) -> Eigenpair
             stalled = worst < 16 * least and worst > before / 2
             if not bool(left.any()) or stalled or sweeps >= problem.max_sweeps:
                 break
+            going = left.any(1)
+            if 2 * int(going.sum()) <= len(going):
+                return _refine_apart(problem, block, going)
             before, sweeps = worst, sweeps + 1
             report(f"sweep {sweeps}, residual {now:.0e}")
             # A good start needs neither a first sweep nor bounds.
@@ -76,6 +79,21 @@ def refine(problem: Problem, block: Tensor, *, fresh: bool = False) -> Eigenpair
         _warn_of_unresolved(pairs, needed)
     gaps = pairs.gaps[:, : problem.wanted]
     return Eigenpairs(block[:, : problem.wanted], gaps[0] if len(gaps) == 1 else gaps)
+
+
+def _refine_apart(problem: Problem, block: Tensor, going: Tensor) -> Eigenpairs:
+    """The pairs of the clouds that are ``going (b,)`` on, and of the others, which have converged.
+
+    They are half of the clouds at most, so that b clouds part at most log2(b) times.
+    """
+    vectors = block.new_zeros((problem.n, problem.wanted), dtype=torch.float64)
+    gaps = torch.full((len(going), problem.wanted), math.inf, dtype=torch.float64)
+    for chosen in (~going, going):
+        part, rows = problem.of_clouds(chosen)
+        found = refine(part, block[rows])
+        vectors[rows, : part.wanted] = found.vectors.double()
+        gaps[chosen, : part.wanted] = found.gaps
+    return Eigenpairs(vectors, gaps)
 
 
 def _target(problem: Problem, pairs: Pairs, least: float) -> Tensor:

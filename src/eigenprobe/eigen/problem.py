@@ -18,6 +18,7 @@ sparse product and nothing else: shift and scale sit in the stored values, the s
 product itself (``addmm`` in place).
 """
 
+import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -243,7 +244,7 @@ class SparseOperator:
         """The same pattern with other values."""
         return csr(*self.pattern, values, (self.n, self.n))
 
-    def restricted(self, rows: Tensor) -> "SparseOperator":
+    def restricted(self, rows: Tensor, clouds: tuple[int, ...] = ()) -> "SparseOperator":
         """The block of some rows, ascending, that no entry joins to others."""
         pointers, columns = (part.long() for part in self.pattern)
         counts = pointers.diff()
@@ -254,7 +255,7 @@ class SparseOperator:
         ends = torch.nn.functional.pad(counts[rows].cumsum(0), (1, 0))
         values, shape = self.matrix.values()[entries], (len(rows), len(rows))
         matrix = csr(ends, place[columns[entries]], values, shape)
-        return SparseOperator(matrix, None, self.laplacian_diagonal[rows])
+        return SparseOperator(matrix, None, self.laplacian_diagonal[rows], clouds)
 
     @property
     def entries(self) -> int:
@@ -376,6 +377,18 @@ class Problem:
             start=start,
             labels=None,
         )
+
+    def of_clouds(self, chosen: Tensor) -> tuple["Problem", Tensor]:
+        """The same of some clouds, ``chosen (b,)`` bool on the host, and their rows."""
+        rows = self.each.spread(chosen.to(self.operator.device)).nonzero()[:, 0]
+        sizes = tuple(itertools.compress(self.each.sizes, chosen.tolist()))
+        part = replace(
+            self,
+            operator=self.sparse.restricted(rows, sizes),
+            known=self.known[rows],
+            wanted_each=tuple(itertools.compress(self.wanted_each, chosen.tolist())),
+        )
+        return part, rows
 
     @cached_property
     def stiff(self) -> bool:
