@@ -1,6 +1,7 @@
-"""The figure at the top of the README: eigenfunctions of a built-in animal, from its points alone.
+"""The figures of the README: eigenfunctions of a built-in animal, from its points alone, and a map
+of handwritten digits.
 
-python examples/readme_figure.py [docs/images/eigenfunctions.png]
+python examples/readme_figure.py [docs/images/eigenfunctions.png [docs/images/digits.png]]
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ import eigenprobe as ep
 from eigenprobe.viz import figures
 
 
-def main(path: Path) -> None:
+def main(path: Path, digits: Path) -> None:
     shape = ep.datasets.creature()
     points, faces = shape.vertices, shape.faces
     basis = ep.decompose(points, k=11)
     figures.eigenfunctions(points, basis.vectors, faces=faces, path=path)
-    print(path)
+    rows, labels = ep.datasets.digits()
+    ep.Eigenmaps(random_state=0).fit(rows).plot(labels, path=digits)
+    print(path, digits)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images/eigenfunctions.png"))
+    given = [Path(word) for word in sys.argv[1:]]
+    usual = [Path("docs/images/eigenfunctions.png"), Path("docs/images/digits.png")]
+    main(*(given + usual[len(given) :]))

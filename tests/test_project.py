@@ -96,3 +96,35 @@ def test_house_style(path: Path) -> None:
     )
     if text.strip() and path.name != "__main__.py":
         assert text.lstrip().startswith(('"""', 'r"""')), "a module opens with what it computes"
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    version = eigenprobe.__version__
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert headings[0] == version and "Unreleased" not in headings
+
+
+def test_packaging_is_complete() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    versions = {"3.11", "3.12", "3.13"}
+    named = {each.rpartition(" ")[2] for each in settings["project"]["classifiers"]}
+    assert versions <= named
+    packages = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert len(packages) == 2 and all((ROOT / each / "py.typed").is_file() for each in packages)
+    sources = settings["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    assert {"CHANGELOG.md", "CITATION.cff"} <= set(sources)
+    assert all((ROOT / each).exists() for each in sources)
+
+
+def test_the_workflow_runs_the_two_commands_on_each_version() -> None:
+    yaml = pytest.importorskip("yaml", reason="pyyaml is not installed")
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())["jobs"]
+    runs = [step.get("run") for step in jobs["test"]["steps"]]
+    assert {"make test", "make demo"} <= set(runs)
+    assert jobs["test"]["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+    yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_bytes()) < 12_000

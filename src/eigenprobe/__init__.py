@@ -15,7 +15,7 @@ next to nothing.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.4.0"
 
 # public name -> module that defines it
 _NAMES = {
