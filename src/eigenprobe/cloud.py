@@ -1,7 +1,7 @@
 """What is asked of points before anything is computed: checks, a frame of size one, coinciding
 points.
 
-    fram e y = (x - centre) / scale, centre = mean, scale = max_i |x_i - centre| points (n, d)
+    frame       y = (x - centre) / scale    centre = mean, scale = max_i |x_i - centre|
     unit rows   y = x / |x|                 for the cosine distance, which sees angles only
 
 Eigenvalues are length^-2: those of the framed points are divided by scale^2.

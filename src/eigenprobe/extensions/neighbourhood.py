@@ -90,7 +90,14 @@ class NeighbourhoodExtension:
 
     def _rows(self, points: Tensor) -> tuple[Tensor, Tensor]:
         if self.metric == "precomputed_affinity":
-            return self._averaged(points.to(self.values))
+            affinities = points.to(self.values)  # (m, n) to the fitted rows: the weights
+            total = affinities.sum(1, keepdim=True)
+            if not bool((total > 0).all()) or bool((affinities < 0).any()):
+                raise InputError(
+                    "every row needs affinities of at least 0 to fitted rows, and one above 0"
+                )
+            weight = affinities / total
+            return weight @ self.values / self.factors, weight @ self.mass
         local = self.frame(points.to(self.points.device), self.points.dtype)
         if self.metric != "euclidean":
             return self._placed(local)
@@ -105,16 +112,6 @@ class NeighbourhoodExtension:
         if len(new):
             values[new], mass[new] = self._placed(local[new])
         return values, mass
-
-    def _averaged(self, affinities: Tensor) -> tuple[Tensor, Tensor]:
-        """At rows with affinities ``(m, n)`` to the fitted ones, which are the weights."""
-        total = affinities.sum(1, keepdim=True)
-        if not bool((total > 0).all()) or bool((affinities < 0).any()):
-            raise InputError(
-                "every row needs affinities of at least 0 to fitted rows, and one above 0"
-            )
-        weight = affinities / total
-        return weight @ self.values / self.factors, weight @ self.mass
 
     def _placed(self, local: Tensor) -> tuple[Tensor, Tensor]:
         """At points in the frame that are not, bit by bit, fitted ones."""

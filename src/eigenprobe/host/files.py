@@ -59,7 +59,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
-        if isinstance(error, Exception) and _is_full(error):
+        # Writers in other languages give the operating system's error as text.
+        text = re.search(r"No space left|File too large|quota exceeded", str(error), re.IGNORECASE)
+        full = text or (isinstance(error, OSError) and error.errno in FULL)
+        if isinstance(error, Exception) and full:
             raise InputError(
                 f"cannot write to {target}: no space left (or the file may not grow further)"
             ) from error
@@ -85,12 +88,6 @@ def _synchronise(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _is_full(error: Exception) -> bool:
-    """Writers in other languages give the operating system's error as text."""
-    text = re.search(r"No space left|File too large|quota exceeded", str(error), re.IGNORECASE)
-    return text is not None or (isinstance(error, OSError) and error.errno in FULL)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

@@ -110,17 +110,16 @@ def read_pcd(path: Path) -> Array:
             points = np.loadtxt(BytesIO(file.read()), usecols=columns, ndmin=2)
         else:
             layout = np.dtype([(str(i), *form[1:]) for i, form in enumerate(forms)])
-            read = _compressed if kind == "binary_compressed" else _binary
-            points = read(file, path, n, layout, [str(names.index(axis)) for axis in AXES])
+            chosen = [str(names.index(axis)) for axis in AXES]
+            if kind == "binary_compressed":
+                points = _compressed(file, path, n, layout, chosen)
+            else:
+                data = file.read(min(n * layout.itemsize, path.stat().st_size))
+                records = np.frombuffer(data, layout, len(data) // layout.itemsize)
+                points = np.column_stack([records[name][:, 0].astype(float) for name in chosen])
     if len(points) != n:
         raise InputError(f"{path} ends early: its header claims {n} points")
     return points
-
-
-def _binary(file: Any, path: Path, n: int, layout: np.dtype[Any], names: list[str]) -> Array:
-    data = file.read(min(n * layout.itemsize, path.stat().st_size))
-    records = np.frombuffer(data, layout, len(data) // layout.itemsize)
-    return np.column_stack([records[name][:, 0].astype(np.float64) for name in names])
 
 
 def _compressed(file: Any, path: Path, n: int, layout: np.dtype[Any], names: list[str]) -> Array:

@@ -38,7 +38,8 @@ def read_text(path: Path, columns: Columns = None) -> Array:
     ended = not words[-1].strip()  # by a separator
     words = words[:-1] if ended else words
     named = not all(_is_number(word) for word in words if word.strip())
-    names = _names(words if named else re.split(f"{mark}|\\s+", remark))
+    heading = words if named else re.split(f"{mark}|\\s+", remark)
+    names = [word.strip().strip("\"'/").lower() for word in heading]
     if not named and (len(names) != len(words) or not {"x", "y"} <= set(names)):
         names = []  # the remark says something else
     if columns is None:
@@ -128,7 +129,3 @@ def _is_number(word: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _names(words: Sequence[str]) -> list[str]:
-    return [word.strip().strip("\"'/").lower() for word in words]

@@ -201,7 +201,7 @@ def train(
         **devices(settings.where),
         "max_steps": module.optimisation.steps,
         "accumulate_grad_batches": settings.accumulate,
-        "logger": _loggers(settings.folder) if settings.logs else False,
+        "logger": _loggers(settings.folder) if settings.logs and settings.folder else False,
         "log_every_n_steps": module.log_every,
         **dict.fromkeys(
             ("enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False
@@ -250,9 +250,7 @@ def devices(device: str | torch.device) -> dict[str, Any]:
     return {"accelerator": kind, "devices": 1 if where.index is None else [where.index]}
 
 
-def _loggers(folder: Path | None) -> Any:
-    if folder is None:
-        return False
+def _loggers(folder: Path) -> list[Any]:
     from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
     # The first has a new version each time: it would empty an old file.
