@@ -10,7 +10,7 @@ below the lowest Ritz value, each followed by Rayleigh-Ritz on the p-dimensional
 `1 - mu` is assembled directly because it is tiny on large clouds.  Many clouds are the blocks of
 one block-diagonal A, so that a device is busy: they share the degree d, which is no higher than
 keeps the columns of each independent.  Columns that have converged on all clouds stay in the span
-and are no longer swept; when half of the clouds have converged, the others go on without them.
+and are no longer swept; where half of the clouds need twice the sweeps of the others, they part.
 Sweeps run in float32; a last Rayleigh-Ritz (and, where that is not enough, last sweeps) in float64
 brings the residual ``|A q - mu q|`` of every pair below ``tol``.
 """
@@ -41,21 +41,30 @@ def solve(problem: Problem) -> Eigenpairs:
     return refine(problem, problem.block(), fresh=problem.start is None)
 
 
-def refine(problem: Problem, block: Tensor, *, fresh: bool = False) -> Eigenpairs:
+def refine(
+    problem: Problem,
+    block: Tensor,
+    *,
+    fresh: bool = False,
+    interval: _Interval | None = None,
+    pairs: Pairs | None = None,
+) -> Eigenpairs:
     """Sweep ``block (n, p)`` until the wanted Ritz pairs have converged; ``fresh``: it is random.
+    What is known of it are the ``interval`` that filters damp and the ``pairs`` of its columns.
 
     Vectors ``(n, wanted)`` float64 and gaps ``(wanted,)``; of several clouds ``(b, wanted)``.
     """
     number = torch.arange(block.shape[1])
     needed = number < torch.tensor(problem.wanted_each)[:, None]  # (b, p)
-    interval, sweeps, now = None, 0, math.inf
+    sweeps, now = 0, math.inf
     if fresh:
         interval = _first_interval(problem)
         block, sweeps = _blind(problem, block, interval)
     for dtype in (torch.float32, torch.float64)[block.dtype == torch.float64 :]:
         block, least, before = block.to(dtype), floor(dtype), math.inf
         while True:  # until converged or no longer gaining in this precision
-            block, pairs = rayleigh_ritz(problem, block)
+            if pairs is None or pairs.dtype != dtype:
+                block, pairs = rayleigh_ritz(problem, block)
             target = _target(problem, pairs, least)
             left = (pairs.residuals > target) & needed
             now = float(torch.where(needed, pairs.residuals, 0.0).max())
@@ -64,14 +73,17 @@ def refine(problem: Problem, block: Tensor, *, fresh: bool = False) -> Eigenpair
             stalled = worst < 16 * least and worst > before / 2
             if not bool(left.any()) or stalled or sweeps >= problem.max_sweeps:
                 break
-            going = left.any(1)
-            if 2 * int(going.sum()) <= len(going):
-                return _refine_apart(problem, block, going)
-            before, sweeps = worst, sweeps + 1
-            report(f"sweep {sweeps}, residual {now:.0e}")
             # A good start needs neither a first sweep nor bounds.
             interval = (interval or _first_interval(problem)).below(pairs)
-            block = _swept(problem, block, pairs, interval, left, target)
+            rates = growth(1 - pairs.gaps, interval.lo, interval.hi)  # (b, p)
+            need = _need(problem, pairs, rates, left, target)
+            slower = need > need.max() / 2
+            if 2 * int(slower.sum()) <= len(slower):
+                return _refine_apart(problem, block, pairs, slower, interval)
+            before, sweeps = worst, sweeps + 1
+            report(f"sweep {sweeps}, residual {now:.0e}")
+            block, pairs = _swept(problem, block, rates, left, need, interval), None
+    assert pairs is not None
     if now > problem.tol:
         stopped = f"direct solver stopped after {sweeps} sweeps"
         warn(f"{stopped} with a residual of {now:.1e}, above {problem.tol:.1e}")
@@ -81,16 +93,20 @@ def refine(problem: Problem, block: Tensor, *, fresh: bool = False) -> Eigenpair
     return Eigenpairs(block[:, : problem.wanted], gaps[0] if len(gaps) == 1 else gaps)
 
 
-def _refine_apart(problem: Problem, block: Tensor, going: Tensor) -> Eigenpairs:
-    """The pairs of the clouds that are ``going (b,)`` on, and of the others, which have converged.
+def _refine_apart(
+    problem: Problem, block: Tensor, pairs: Pairs, slower: Tensor, interval: _Interval
+) -> Eigenpairs:
+    """The pairs of the clouds that need twice the sweeps of the others, ``slower (b,)``, and of
+    those, which may have converged.
 
     They are half of the clouds at most, so that b clouds part at most log2(b) times.
     """
     vectors = block.new_zeros((problem.n, problem.wanted), dtype=torch.float64)
-    gaps = torch.full((len(going), problem.wanted), math.inf, dtype=torch.float64)
-    for chosen in (~going, going):
+    gaps = torch.full((len(slower), problem.wanted), math.inf, dtype=torch.float64)
+    for chosen in (~slower, slower):
         part, rows = problem.of_clouds(chosen)
-        found = refine(part, block[rows])
+        known = Pairs(pairs.gaps[chosen], pairs.residuals[chosen], pairs.dtype)
+        found = refine(part, block[rows], interval=interval.of(chosen), pairs=known)
         vectors[rows, : part.wanted] = found.vectors.double()
         gaps[chosen, : part.wanted] = found.gaps
     return Eigenpairs(vectors, gaps)
@@ -110,10 +126,13 @@ def _target(problem: Problem, pairs: Pairs, least: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Ritz values of a block and the norms of their residuals, ``(b, p)`` float64 on the host."""
+    """Ritz values of a block and the norms of their residuals, ``(b, p)`` float64 on the host, as
+    products in the precision ``dtype`` tell them.
+    """
 
     gaps: Tensor
     residuals: Tensor
+    dtype: torch.dtype
 
 
 @dataclass(frozen=True)
@@ -123,6 +142,10 @@ class _Interval:
     lo: Tensor
     hi: Tensor
     top: Tensor
+
+    def of(self, chosen: Tensor) -> _Interval:
+        """The same of some clouds, ``chosen (b,)`` bool."""
+        return _Interval(self.lo[chosen], self.hi[chosen], self.top[chosen])
 
     def below(self, pairs: Pairs) -> _Interval:
         """The interval that ends at the lowest Ritz value."""
@@ -160,29 +183,35 @@ def _blind(problem: Problem, block: Tensor, interval: _Interval) -> tuple[Tensor
     return block, sweeps
 
 
-def _swept(
-    problem: Problem, block: Tensor, pairs: Pairs, interval: _Interval, left: Tensor, target: Tensor
-) -> Tensor:
-    """The block after filters that are just enough for the pairs that are ``left (b, p)``, but no
-    more than keeps the swept columns independent.
+def _need(problem: Problem, pairs: Pairs, rates: Tensor, left: Tensor, target: Tensor) -> Tensor:
+    """The degree ``(b,)`` of filters that are just enough for the pairs that are ``left (b, p)``; 0
+    where none is.
     """
-    rates = growth(1 - pairs.gaps, interval.lo, interval.hi)  # (b, p)
     # A value within tol of the interval has a rate of about sqrt(tol) at most: its vector may mix
     # with those inside.
-    slowest = problem.tol**0.5
-    slow = left & (rates > slowest)
+    slow = left & (rates > problem.tol**0.5)
     needs = torch.acosh((2 * pairs.residuals / target).clamp_min(1.5)) / rates
-    need = float(torch.where(slow, needs, 3.0).max())
+    return torch.where(slow, needs, 3.0 * left).amax(1)
+
+
+def _swept(
+    problem: Problem, block: Tensor, rates: Tensor, left: Tensor, need: Tensor, interval: _Interval
+) -> Tensor:
+    """The block after the filters that its clouds ``need (b,)``, but no more than keeps the swept
+    columns independent.
+    """
     active = left.any(0)
     active[problem.wanted :] = True
     # What rounding left of the converged pairs grows with them, far above the others: its square
     # is to stay in range.
     limits, going = torch.finfo(block.dtype), left.any(1)
+    slowest = problem.tol**0.5
     largest = math.log(limits.max**0.5 / limits.eps) / max(float(rates[going, 0].max()), slowest)
     fastest = max(float(rates[going][:, active][:, 0].max()), slowest)
     most = min(_exponent(block.dtype) / fastest, largest)
-    count = min(math.ceil(need / most), AT_ONCE)
-    degree = max(3, math.ceil(min(need / count, most)))
+    longest = float(need.max())
+    count = min(math.ceil(longest / most), AT_ONCE)
+    degree = max(3, math.ceil(min(longest / count, most)))
     fixed, swept = block[:, ~active], block if bool(active.all()) else block[:, active].contiguous()
     for more in range(count)[::-1]:
         swept = problem.operator.filter(swept, degree, interval.lo, interval.hi)
@@ -237,7 +266,7 @@ def rayleigh_ritz(problem: Problem, block: Tensor) -> tuple[Tensor, Pairs]:
     turn = white @ turn
     x, gap = times(x, turn), times(gap, turn)
     residuals = gap.addcmul_(x, gaps.to(x)[:, None], value=-1).norm(dim=1)
-    return each.stacked(x), Pairs(gaps, residuals.double().cpu())
+    return each.stacked(x), Pairs(gaps, residuals.double().cpu(), block.dtype)
 
 
 def _inverse(factor: Tensor) -> Tensor:

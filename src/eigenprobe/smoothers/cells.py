@@ -148,7 +148,7 @@ def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, rule: CellRule = 
     few, more = min(rule.nearest, k), min(rule.further, k)
     weight, rim = near.offsets.new_zeros((n, k)), near.offsets.new_zeros(n)
     irregular = _irregular(near, few, rule) if more > few else torch.zeros_like(thin)
-    block = rule.rows if thin.device.type == "cpu" else 16 * rule.rows
+    block = rule.rows if thin.device.type == "cpu" else 64 * rule.rows
 
     def measure(rows: Tensor, planes: _Planes, ends: Tensor, radius: Tensor) -> Tensor:
         found = _measured(planes, ends, radius, rule.outward)
