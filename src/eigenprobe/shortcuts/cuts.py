@@ -25,7 +25,6 @@ handled at once; every statistic is taken on its own cloud.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
@@ -56,8 +55,6 @@ class Decision:
     )  # ... by the share of such points, from the one to the other
     careful: float = 3.5  # the same on a very uneven cloud, where false cuts are more common ...
     uneven: tuple[float, float] = (0.15, 0.45)  # ... by the deviation of the log of the spacing
-    # usual spacings of the cloud from which nothing is cut: the sparse side of a step in density
-    sparse: float = 4.0
     certain: float = (
         3.0  # logit up to which a cut edge is in doubt: it keeps a share of its weight ...
     )
@@ -140,9 +137,7 @@ def decide(
 ) -> tuple[Tensor, Tensor]:
     """Which of the judged edges ``(e,)`` are cut, and at which of those a doubt remains."""
     head, tail = suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]
-    threshold, relative = _thresholds(graph, suspects, decision)
-    usual = torch.maximum(relative[head], relative[tail]) < math.log(decision.sparse)
-    cut = (logits > threshold[suspects.owner[suspects.edges.head]]) & usual
+    cut = logits > _thresholds(graph, suspects, decision)[suspects.owner[suspects.edges.head]]
     entry = suspects.entry
     rows = torch.arange(graph.n, device=graph.device)[:, None].expand_as(entry)
     settled = torch.zeros_like(cut)  # round parts that may be split off
@@ -159,13 +154,12 @@ def decide(
         middle = _quantiles(logits[between & cut], part[between & cut], count, 0.5)
         apart = between & ((size >= decision.part) & (low > decision.sure))[part]
         settled |= apart
-        cut = (cut | (apart & usual)) & ~(between & ~apart & (logits <= middle[part]))
+        cut = (cut | apart) & ~(between & ~apart & (logits <= middle[part]))
     return cut, cut & ~settled & suspects.among(decision.adjacent) & (logits < decision.certain)
 
 
-def _thresholds(graph: Graph, suspects: Suspects, decision: Decision) -> tuple[Tensor, Tensor]:
-    """The logit above which edges of every cloud are cut, ``(b,)``, and the log of the spacing over
-    the usual one, ``(n,)``."""
+def _thresholds(graph: Graph, suspects: Suspects, decision: Decision) -> Tensor:
+    """The logit above which edges of every cloud are cut, ``(b,)``."""
     spacing = (
         graph.distances[:, :6]
         .square()
@@ -183,7 +177,7 @@ def _thresholds(graph: Graph, suspects: Suspects, decision: Decision) -> tuple[T
     usual = decision.threshold + (decision.bold - decision.threshold) * _share_of(
         doubtful, decision.doubtful
     )
-    return usual + (decision.careful - usual) * _share_of(deviation, decision.uneven), apart
+    return usual + (decision.careful - usual) * _share_of(deviation, decision.uneven)
 
 
 def _share_of(values: Tensor, ends: tuple[float, float]) -> Tensor:
