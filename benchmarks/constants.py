@@ -322,10 +322,7 @@ class Products(TorchDispatchMode):
 OTHERS: dict[str, tuple[Any, Any]] = {
     "Selection.solid": ((11, 20, 13), (22, 30, 26)),
     "Selection.along": (0.5, 0.9),
-    "Selection.one_sided": (0.2, 0.6),
     "Selection.stray": (1.8, 5.0),
-    "Selection.tie": (1e-12, 0.1),
-    "Selection.speck": (0.005, 0.02),
     "CellRule.nearest": (10, 18),
     "CellRule.further": (16, 30),
     "CellRule.radius": (1.0, 2.5),
@@ -365,9 +362,6 @@ LIMITS: dict[str, str] = {
         "off, but for the inputs of the pretrained network, which was trained with it"
     ),
     "CellRule.rows": MEMORY,
-    "Selection.crumb": (
-        "parts smaller than a stencil appear only where edges round them were cut, which cuts undo"
-    ),
     "Balance.farthest": (
         "exp(-50) is below rounding and above underflow: a lone far point keeps a tangent frame"
     ),

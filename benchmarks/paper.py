@@ -52,7 +52,7 @@ from benchmarks.record import best_device, earlier, existing, facts, results_fil
 from benchmarks.trained_probes import train_and_measure
 from eigenprobe import Basis, geometry
 from eigenprobe.cloud import Frame
-from eigenprobe.extensions.network import NetworkExtension
+from eigenprobe.extensions import NetworkExtension
 from eigenprobe.geometry.draws import sample_volume
 from eigenprobe.host.files import Archive, plain, write_npz
 from eigenprobe.readers.tables import read_table

@@ -66,9 +66,9 @@ def loss(o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
     smoother = build_smoother(points.double(), "adaptive", dimension=2).to(dtype=torch.float32)
     g = torch.Generator(device).manual_seed(0)
     probes = smoother.power(
-        2 * torch.rand(len(points), o.m, generator=g, device=device) - 1, o.smoothing
-    )
-    covariance = Covariance(smoother, steps=o.smoothing, variance=1 / 3)
+        12**0.5 * (torch.rand(len(points), o.m, generator=g, device=device) - 0.5), o.smoothing
+    )  # of variance one, as the covariance takes them
+    covariance = Covariance(smoother, steps=o.smoothing)
     dense = covariance.dense()
     start = torch.linalg.qr(torch.randn(len(points), o.k, generator=g, device=device)).Q
     start[:, 0] = start[:, 0].abs() + 0.01

@@ -1,12 +1,11 @@
-"""Tests of `extensions.context`: a network of features that are averaged over fitted neighbours."""
+"""Tests of `extensions`: a network of features that are averaged over fitted neighbours."""
 
 from __future__ import annotations
 
 import torch
 
 from eigenprobe import networks
-from eigenprobe.extensions.context import ContextExtension, outputs
-from eigenprobe.extensions.neighbourhood import NeighbourhoodExtension
+from eigenprobe.extensions import ContextExtension, NeighbourhoodExtension, outputs
 from eigenprobe.graph.arranged import arrange
 from eigenprobe.smoothers import neighbourhood_smoother
 

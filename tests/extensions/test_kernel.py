@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.extensions.kernel import NEIGHBOURS, KernelExtension
+from eigenprobe.extensions import KernelExtension
+from eigenprobe.extensions.functions import NEIGHBOURS
 from eigenprobe.search.neighbours import Metric
 from tests import clouds as c
 

@@ -1,16 +1,13 @@
-"""Tests of `extensions.network`: a network as a function of points."""
+"""Tests of `extensions`: a network as a function of points."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
-import eigenprobe as ep
 from eigenprobe import networks
 from eigenprobe.cloud import Frame
-from eigenprobe.errors import InputError
-from eigenprobe.extensions.network import NetworkExtension, fitted_network
+from eigenprobe.extensions import NetworkExtension
 
 
 @pytest.mark.parametrize("preset", ["cpu", "tiny"])
@@ -32,11 +29,3 @@ def test_values_are_the_formula_and_a_file_holds_them(preset: str, learned: bool
     torch.testing.assert_close(function(points[7:9]), expected[7:9])
     again = NetworkExtension.from_tensors(function.tensors(), function.facts())
     torch.testing.assert_close(again(points), expected)
-
-
-def test_only_a_fitted_network_is_one() -> None:
-    basis = ep.decompose(np.random.default_rng(0).normal(size=(60, 3)), k=3)
-    with pytest.raises(
-        InputError, match="expected a basis of a fitted network, got one of method 'direct'"
-    ):
-        fitted_network(basis)

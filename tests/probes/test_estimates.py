@@ -33,19 +33,7 @@ def test_mean_inverts_the_tail_of_the_covariance():
     torch.testing.assert_close(spectrum.mean(errors[:, None].expand(-1, 3)), expected)
 
 
-def test_rayleigh_forms():
-    values = torch.tensor([0.0, 1.0, 4.0], dtype=torch.float64)
-    torch.testing.assert_close(spectrum.rayleigh(1 - 0.01 * values, 0.01), values)
-    torch.testing.assert_close(
-        spectrum.rayleigh(torch.exp(-0.01 * values), 0.01, form="log"), values
-    )
-
-
 def test_bad_input():
-    with pytest.raises(InputError, match="positive step time"):
-        spectrum.rayleigh(torch.ones(2), 0.0)
-    with pytest.raises(InputError, match="positive Rayleigh"):
-        spectrum.rayleigh(torch.tensor([1.0, -0.1]), 1.0, form="log")
     with pytest.raises(InputError, match="positive reconstruction errors"):
         spectrum.worst(torch.zeros(3, 2))
 

@@ -38,6 +38,7 @@ EXPANDING = 3.2  # growth of neighbourhoods above which a factor would fill in
 BLOCK = 3  # columns of a block: symmetric bodies have pairs
 MANY = 32  # wanted vectors from which a pole amid them pays for a second factor that it may take
 BELOW = 0.85  # share of the wanted eigenvalues that may lie below the pole
+BELOW_ALL = -1e-5  # a pole below all eigenvalues, over what is wanted about
 DENSE = 8  # rows per wanted vector below which LAPACK takes the whole matrix
 SHIFTED = 50_000  # points up to which `solve_shifted` can afford a factor of any dimension
 ACCURACY = EPS**0.75  # relative residual on the inverse, where nothing else is asked
@@ -61,7 +62,7 @@ def solve(problem: Problem) -> Eigenpairs:
     # Weyl's guess is right on even points and up to twice too large on random ones: with two
     # fifths of it the pole is amid the wanted eigenvalues.
     guess = float(problem.sparse.weyl_gap(problem.wanted)[0])
-    pole = 0.4 * guess if known.shape[1] and problem.wanted >= MANY else _below(guess)
+    pole = 0.4 * guess if known.shape[1] and problem.wanted >= MANY else BELOW_ALL * guess
     if chain:
         pole = -_chain_shift(laplacian, known)
     # A residual r of the inverse, relative to its value, is one of H of at most |H - p| r, and |H|
@@ -73,11 +74,6 @@ def solve(problem: Problem) -> Eigenpairs:
     return Eigenpairs(
         torch.from_numpy(vectors).to(problem.known), torch.from_numpy(values).to(problem.known)
     )
-
-
-def _below(guess: float) -> float:
-    """A pole below all eigenvalues, near 0 where about ``guess`` is wanted."""
-    return -1e-5 * guess
 
 
 def _chain_shift(laplacian: Any, known: np.ndarray) -> float:
@@ -129,7 +125,7 @@ def _counted(laplacian: Any, pole: float, most: float) -> tuple[Any, float, int]
     ordered = np.array_equal(factor.perm_r, factor.perm_c)
     if error <= EPS**0.5 and below <= most and ordered:
         return factor, pole, below
-    return _factor(laplacian, _below(pole)), _below(pole), 0
+    return _factor(laplacian, BELOW_ALL * pole), BELOW_ALL * pole, 0
 
 
 def dense_pairs(laplacian: Tensor, known: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -82,6 +82,7 @@ class Operator(Protocol):
 
     n: int
     device: torch.device
+    each: Segments
 
     def apply(self, x: Tensor) -> Tensor: ...
 
@@ -96,10 +97,7 @@ def smoother_filter(smoother: Smoother, x: Tensor, coefficients: Tensor) -> Tens
     padding.
     """
     several, each = coefficients.ndim == 3, smoother.each
-    scale = coefficients.to(x.dtype)
-    scale = (
-        scale[..., None, None] if several else scale[:, None, :, None, None]
-    )  # (b, F, D + 1, 1, 1)
+    scale = (coefficients if several else coefficients[:, None]).to(x.dtype)[..., None, None]
     step, degree = smoother_step(smoother), coefficients.shape[-1] - 1
     if each.equal:
         out = torch.zeros((*scale.shape[:2], *x.shape[1:]), dtype=x.dtype, device=x.device)
@@ -220,9 +218,19 @@ class SparseOperator:
     ) -> None:
         self.n, self.device = matrix.shape[0], matrix.device
         self.each = Segments(clouds or (self.n,), self.device)
-        pointers, columns, values, self.diagonal = _with_diagonal(matrix, order)
-        self.pattern = (pointers, columns)
-        self.matrix = csr(*self.pattern, values.double(), (self.n, self.n))
+        rows, columns = rows_of(matrix), matrix.col_indices().long()
+        place = (rows == columns).nonzero()[:, 0]
+        if order is not None or len(place) < self.n:  # every diagonal entry is stored
+            absent = (torch.bincount(rows[place], minlength=self.n) == 0).nonzero()[:, 0]
+            rows, columns = torch.cat([rows, absent]), torch.cat([columns, absent])
+            if order is not None:
+                rank = order.argsort()
+                rows, columns = rank[rows], rank[columns]
+            values = torch.cat([matrix.values(), matrix.values().new_zeros(len(absent))])
+            matrix = from_entries(rows, columns, values, self.n)
+            place = (rows_of(matrix) == matrix.col_indices()).nonzero()[:, 0]
+        self.pattern, self.diagonal = (matrix.crow_indices(), matrix.col_indices()), place
+        self.matrix = self._with(matrix.values().double())
         own = laplacian_diagonal
         if own is None:
             own = 1 - self.matrix.values()[self.diagonal]
@@ -315,6 +323,7 @@ class FunctionOperator:
 
     def __init__(self, function: Apply, n: int, device: torch.device) -> None:
         self.function, self.n, self.device = function, n, device
+        self.each = Segments((n,), device)
 
     def apply(self, x: Tensor) -> Tensor:
         """``A x`` for ``x (n, p)``."""
@@ -356,9 +365,7 @@ class Problem:
 
     @property
     def each(self) -> Segments:
-        operator = self.operator
-        own = operator.each if isinstance(operator, SparseOperator) else None
-        return own or Segments((operator.n,), operator.device)
+        return self.operator.each
 
     @property
     def width(self) -> int:
@@ -446,24 +453,6 @@ def null_vectors(smoother: Smoother, k: int) -> tuple[Tensor, tuple[int, ...]]:
     basis = basis - 2 * axis[:, :, None] * axis[:, None, :width] / size
     known = (root / weights[place].sqrt())[:, None] * basis.flatten(0, 1)[place]
     return known, tuple(min(k, count) for count in counts)
-
-
-def _with_diagonal(matrix: Tensor, order: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """CSR pointers, columns and values with every diagonal entry stored, and where those are.
-    32-bit indices.
-    """
-    n, rows = matrix.shape[0], rows_of(matrix)
-    columns, values = matrix.col_indices().long(), matrix.values()
-    place = (rows == columns).nonzero()[:, 0]
-    if order is not None or len(place) < n:
-        absent = (torch.bincount(rows[place], minlength=n) == 0).nonzero()[:, 0]
-        rows, columns = torch.cat([rows, absent]), torch.cat([columns, absent])
-        if order is not None:
-            rank = order.argsort()
-            rows, columns = rank[rows], rank[columns]
-        matrix = from_entries(rows, columns, torch.cat([values, values.new_zeros(len(absent))]), n)
-        place = (rows_of(matrix) == matrix.col_indices()).nonzero()[:, 0]
-    return matrix.crow_indices(), matrix.col_indices(), matrix.values(), place
 
 
 def inner(x: Tensor, y: Tensor, wide: bool = False) -> Tensor:

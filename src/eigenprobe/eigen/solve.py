@@ -102,7 +102,6 @@ def solve(
     *,
     tol: float = TOLERANCE,
     max_sweeps: int = PATIENT,
-    guard: int | None = None,
     start: Tensor | None = None,
     n: int | None = None,
     generator: torch.Generator | None = None,
@@ -122,8 +121,6 @@ def solve(
     tol
         Largest residual ``|A q - mu q|`` of a returned pair. A warning says when ``max_sweeps`` did
         not reach it.
-    guard
-        Extra columns; more of them converge in fewer sweeps that cost more each.
     start
         Approximate eigenvectors ``(n, any)``, in any order.
     generator
@@ -143,7 +140,7 @@ def solve(
     [1.0, 0.998027, 0.998027]
     """
     generator = generator or torch.Generator().manual_seed(0)
-    problem, order, dtype = _posed(operator, k, guard, start, n, generator)
+    problem, order, dtype = _posed(operator, k, start, n, generator)
     problem.tol, problem.max_sweeps = tol, max_sweeps
     vectors, device = problem.known, problem.operator.device
     found = Eigenpairs(vectors, vectors.new_zeros(vectors.shape[1]), "known")
@@ -202,12 +199,7 @@ def block_columns(k: int) -> int:
 
 @torch.no_grad()
 def select_solver(
-    operator: Solvable,
-    k: int,
-    *,
-    guard: int | None = None,
-    start: Tensor | None = None,
-    n: int | None = None,
+    operator: Solvable, k: int, *, start: Tensor | None = None, n: int | None = None
 ) -> Solver:
     """The solver that `solve` takes for these arguments, and when it takes it; nothing is solved.
 
@@ -215,7 +207,7 @@ def select_solver(
     >>> select_solver(ring.to_sparse_csr(), 3).name
     'dense'
     """
-    problem, *_ = _posed(operator, k, guard, start, n, torch.Generator().manual_seed(0))
+    problem, *_ = _posed(operator, k, start, n, torch.Generator().manual_seed(0))
     alone = replace(problem, labels=None)
     return next(solver for solver in SOLVERS if solver.suits(alone))
 
@@ -293,12 +285,7 @@ def _fault(problem: Problem, found: Eigenpairs, loosest: float) -> tuple[float, 
 
 
 def _posed(
-    operator: Solvable,
-    k: int,
-    guard: int | None,
-    start: Tensor | None,
-    n: int | None,
-    generator: torch.Generator,
+    operator: Solvable, k: int, start: Tensor | None, n: int | None, generator: torch.Generator
 ) -> tuple[Problem, Tensor | None, torch.dtype]:
     """The problem that solvers get, the order of its rows, and the precision of the answer."""
     work, order, dtype = _unpack(operator, n, start, generator)
@@ -306,7 +293,6 @@ def _posed(
         raise InputError(
             f"expected between 1 and {work.n} eigenpairs for {work.n} points, got k={k}"
         )
-    guard = max(10, k // 3) if guard is None else guard
     start = start if start is None or order is None else start[order]
     known = torch.empty((work.n, 0), dtype=torch.float64, device=work.device)
     bounded = isinstance(operator, Smoother) and operator.symmetric
@@ -320,7 +306,7 @@ def _posed(
             known = null
         labels = labels if count > 1 and known.shape[1] else None
         surface = round(operator.dimension) == 2 and operator.kind == "adaptive"
-    wanted = (k - known.shape[1],)
+    wanted, guard = (k - known.shape[1],), max(10, k // 3)
     problem = Problem(
         work, known, wanted, guard, TOLERANCE, PATIENT, generator, start, bounded, surface, labels
     )

@@ -21,8 +21,7 @@ from torch import Tensor
 from ..basis import Basis
 from ..eigen import Span, basis_from_span
 from ..errors import InputError, RankError
-from ..extensions import NeighbourhoodExtension
-from ..extensions.context import ContextExtension, outputs
+from ..extensions import ContextExtension, NeighbourhoodExtension, outputs
 from ..graph.arranged import Arranged
 from ..networks import MLPConfig, Network, from_config
 from ..smoothers import Smoother, neighbourhood_smoother

@@ -1,7 +1,9 @@
-"""Values of a basis at new points, each row on its own; a file names its kind, and `register` finds
-the class again.
-"""
+"""Values of a basis at new points, each row on its own: by a kernel, a neighbourhood, a network."""
 
-from . import context, network
-from .kernel import KernelExtension, average
-from .neighbourhood import NeighbourhoodExtension
+from .functions import (
+    ContextExtension,
+    KernelExtension,
+    NeighbourhoodExtension,
+    NetworkExtension,
+    outputs,
+)

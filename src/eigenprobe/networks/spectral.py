@@ -81,15 +81,6 @@ def masses(smoother: Smoother) -> Tensor:
     return smoother.each.padded(smoother.mass)
 
 
-def coarseness(smoother: Smoother) -> Tensor:
-    """Log of the local time against its mean, `(b, n)`: how coarse the sampling is here."""
-    time, each = (
-        1 / smoother.known_leaving,
-        smoother.each,
-    )  # 1 - A_ii is one step over the local time
-    return each.padded((time / each.spread(each.mean(time))).log())
-
-
 def filter_degrees(smoother: Smoother) -> tuple[int, ...]:
     """Enough for the longest time in use on the points of every cloud: `s` steps need about
     `sqrt(s)` products.
@@ -380,7 +371,9 @@ def inputs(
     variance = (mass * (x - (mass * x).sum(1, keepdim=True)) ** 2).sum(1)
     scale = torch.stack([fine, cubic], -1).div(smoother.each.counts[:, None]).log()
     whole = torch.cat([scale, variance], -1)[:, None].expand(-1, x.shape[1], -1)
-    coarse = coarseness(smoother)[..., None].clamp(-3, 3)
+    # How coarse the sampling is here: the log of the local time against its mean.
+    time, each = 1 / smoother.known_leaving, smoother.each  # 1 - A_ii is a step over the local time
+    coarse = each.padded((time / each.spread(each.mean(time))).log())[..., None].clamp(-3, 3)
     parts = [*place_inputs(x), basis.clamp(-6, 6), late.clamp(-6, 6), 4 * drift, coarse, whole]
     return Inputs(torch.cat(parts, -1), basis, 4 * gram, moments, pose)
 

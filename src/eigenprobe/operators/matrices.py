@@ -131,25 +131,20 @@ def laplacian(
 
 
 def _of_cloud(points: Any, wanted: OperatorSettings, device: str | torch.device | None) -> Pair:
-    """``L`` and ``M`` of one cloud, or of a basis."""
+    """``L`` and ``M`` of one cloud, or of the operator that made a basis."""
     if isinstance(points, Basis):
-        return _of_basis(points, wanted)
+        _refuse(wanted)
+        made = points.prepared()
+        _, origin = check_points(points.points, 1)
+        settings = points.source.settings if points.source is not None else None
+        traced = isinstance(settings, OperatorSettings) and settings.differentiable(made.smoother)
+        with limited_threads(made.smoother.device, made.smoother.n):
+            return _matrices_as_given(made, origin, traced)
     x, origin = check_points(points, 1, device)
     wanted = wanted.traced(origin)
     with limited_threads(x.device, len(x)):
         made = prepare(x, wanted, 1)
         return _matrices_as_given(made, origin, wanted.differentiable(made.smoother))
-
-
-def _of_basis(basis: Basis, wanted: OperatorSettings) -> Pair:
-    """``L`` and ``M`` of the operator that made a basis."""
-    _refuse(wanted)
-    made = basis.prepared()
-    _, origin = check_points(basis.points, 1)
-    settings = basis.source.settings if basis.source is not None else None
-    traced = isinstance(settings, OperatorSettings) and settings.differentiable(made.smoother)
-    with limited_threads(made.smoother.device, made.smoother.n):
-        return _matrices_as_given(made, origin, traced)
 
 
 def _refuse(wanted: OperatorSettings) -> None:
@@ -166,35 +161,45 @@ def _matrices_as_given(made: Prepared, origin: Origin, traced: bool) -> Pair:
         return traced_matrices(made.cloud, made.smoother, origin)
     stiffness, mass = matrices(made.cloud, made.smoother)
     if made.sample is not None:
-        stiffness, mass = _on_given(stiffness, mass.diagonal(), made.sample)
+        stiffness, own = _at_members(stiffness, mass.diagonal(), *_members(made.sample))
+        mass = csr_matrix(diags_array(own))
     return as_given(stiffness, origin), as_given(mass, origin)
 
 
-def _on_given(
-    stiffness: csr_matrix, mass: np.ndarray, sample: WorkingSample
-) -> tuple[csr_matrix, csr_matrix]:
-    """The operator of a working sample at all given points: ``R^T L R``, R the means over cells,
-    and ties within cells.
+def _members(sample: WorkingSample) -> tuple[np.ndarray, np.ndarray]:
+    """The cell of every given point, and its share of it."""
+    return sample.rows.cpu().numpy(), sample.shares.double().cpu().numpy()
 
-    A point that is not the mean of its cell is pulled to it at the highest rate of the spectrum; so
-    are points without mass, a thousandth as strongly.
+
+def _copies(rows: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """The kept point that every given one is a copy of, and one over the number of its copies."""
+    place = rows.cpu().numpy()
+    return place, 1 / np.bincount(place)[place]
+
+
+def _groups(rows: np.ndarray, shares: np.ndarray, count: int) -> tuple[csr_matrix, csr_matrix]:
+    """P, the group of every point ``(N, n)``, and R, means over groups ``(n, N)``."""
+    place, shape = np.arange(len(rows)), (len(rows), count)
+    to_points = csr_matrix((np.ones(len(rows)), (place, rows)), shape)
+    return to_points, csr_matrix((shares, (rows, place)), shape[::-1])
+
+
+def _at_members(
+    stiffness: csr_matrix, mass: np.ndarray, rows: np.ndarray, shares: np.ndarray
+) -> tuple[csr_matrix, np.ndarray]:
+    """The operator of groups at their points: ``R^T L R``, R the means over groups, and ties within
+    them.
+
+    A point that is not the mean of its group is pulled to it at the highest rate of the spectrum
+    [Gershgorin]; so are points without mass, a thousandth as strongly.
     """
-    rows, shares = sample.rows.cpu().numpy(), sample.shares.double().cpu().numpy()
-    own, means = _cells(sample)
+    to_points, means = _groups(rows, shares, len(mass))
+    apart = eye_array(len(rows), format="csr") - to_points @ means
+    apart.eliminate_zeros()
     rate = 2 * float((stiffness.diagonal() / mass).max())
-    apart = eye_array(len(rows), format="csr") - own @ means
     pull = rate * mass[rows] * np.where(shares > 0, shares, 1e-3 * shares[shares > 0].mean())
     whole = means.T @ stiffness @ means + apart.T @ diags_array(pull) @ apart
-    return csr_matrix(whole), csr_matrix(diags_array(mass[rows] * shares))
-
-
-def _cells(sample: WorkingSample) -> tuple[csr_matrix, csr_matrix]:
-    """The cell of every given point ``(n, m)``, and means over cells ``(m, n)``, scipy CSR."""
-    rows, shares = sample.rows.cpu().numpy(), sample.shares.double().cpu().numpy()
-    place, shape = np.arange(len(rows)), (len(rows), len(sample.points))
-    return csr_matrix((np.ones(len(rows)), (place, rows)), shape), csr_matrix(
-        (shares, (rows, place)), shape[::-1]
-    )
+    return csr_matrix(whole), mass[rows] * shares
 
 
 def matrices(cloud: Placed, smoother: Smoother) -> tuple[csr_matrix, csr_matrix]:
@@ -214,21 +219,19 @@ def matrices(cloud: Placed, smoother: Smoother) -> tuple[csr_matrix, csr_matrix]
             smoother.known_leaving.double().cpu().numpy() / float(smoother.step_time)
             + smoother.lowest
         )
-    rate = 2 * float((degree / mass).max())  # Gershgorin's bound of the spectrum
     weights = csr_matrix((weight, (rows, columns)), shape=(smoother.n, smoother.n))
-    stiffness = diags_array(degree) - (weights + weights.T) / 2
+    stiffness = csr_matrix(diags_array(degree) - (weights + weights.T) / 2)
     if cloud.rows is not None:
-        stiffness, mass = _spread(stiffness, mass, cloud.rows.cpu().numpy(), rate)
+        stiffness, mass = _at_members(stiffness, mass, *_copies(cloud.rows))
     to_given, size_given = (
-        float(np.float64(scale) ** (dimension - 2)),
-        float(np.float64(scale) ** dimension),
+        float(np.float64(scale) ** power) for power in (dimension - 2, dimension)
     )
     if not 1e-290 < min(to_given, size_given) <= max(to_given, size_given) < 1e290:
         raise InputError(
             f"areas or volumes of a cloud of size {scale:.1g} are beyond all numbers: change "
             "the unit"
         )
-    return csr_matrix(stiffness) * to_given, csr_matrix(diags_array(mass * size_given))
+    return stiffness * to_given, csr_matrix(diags_array(mass * size_given))
 
 
 def traced_matrices(cloud: Placed, smoother: Smoother, origin: Origin) -> tuple[Tensor, Tensor]:
@@ -296,11 +299,7 @@ def gradient(
         made = geometry_of(points) if isinstance(points, Basis) else prepare(x, wanted, 1)
         frames, parts = gradients(made.cloud, made.smoother)
         if made.sample is not None:
-            own, means = _cells(made.sample)
-            frames, parts = (
-                frames[made.sample.rows.cpu().numpy()],
-                [own @ part @ means for part in parts],
-            )
+            frames, parts = _at_all(frames, parts, *_members(made.sample))
     directions = (
         frames if origin.numpy else torch.from_numpy(frames).to(origin.dtype).to(origin.device)
     )
@@ -337,12 +336,15 @@ def gradients(cloud: Placed, smoother: Smoother) -> tuple[np.ndarray, list[csr_m
         parts.append(part)
     if cloud.rows is None:
         return frames, parts
-    place = cloud.rows.cpu().numpy()
-    copies = np.bincount(place, minlength=graph.n)
-    mean = csr_matrix(
-        (1 / copies[place], (place, np.arange(len(place)))), shape=(graph.n, len(place))
-    )
-    return frames[place], [csr_matrix(part[place] @ mean) for part in parts]
+    return _at_all(frames, parts, *_copies(cloud.rows))
+
+
+def _at_all(
+    frames: np.ndarray, parts: list[csr_matrix], rows: np.ndarray, shares: np.ndarray
+) -> tuple[np.ndarray, list[csr_matrix]]:
+    """Frames and gradient of groups at their points."""
+    to_points, means = _groups(rows, shares, len(frames))
+    return frames[rows], [csr_matrix(to_points @ part @ means) for part in parts]
 
 
 def edge_weights(smoother: Smoother) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -356,23 +358,6 @@ def edge_weights(smoother: Smoother) -> tuple[np.ndarray, np.ndarray, np.ndarray
         columns,
         values[off].astype(np.float64) / float(smoother.step_time) * root[rows] * root[columns],
     )
-
-
-def _spread(
-    stiffness: csr_matrix, mass: np.ndarray, place: np.ndarray, rate: float
-) -> tuple[csr_matrix, np.ndarray]:
-    """The same operator at all given points: ``place (N,)`` is the row of each; copies share mass
-    and are tied.
-    """
-    copies = np.bincount(place, minlength=len(mass))
-    share = csr_matrix(
-        (1 / copies[place], (np.arange(len(place)), place)), shape=(len(place), len(mass))
-    )  # P C^-1
-    whole = share @ stiffness @ share.T
-    if copies.max() > 1:
-        stiff = rate * mass * (copies > 1)
-        whole = whole + diags_array((stiff / copies)[place]) - share @ diags_array(stiff) @ share.T
-    return whole, (mass / copies)[place]
 
 
 def as_given(matrix: csr_matrix, origin: Origin) -> Matrix:

@@ -31,8 +31,6 @@ from ..cloud import Frame, Origin, check_points, listed_clouds, points_and_faces
 from ..eigen import Span, basis_of, rotate
 from ..errors import InputError
 from ..extensions import KernelExtension
-from ..extensions.pretrained import CloudMemory
-from ..graph.arranged import Placed
 from ..host.files import Facts
 from ..host.tables import html_table
 from ..host.threads import limited_threads
@@ -42,7 +40,7 @@ from ..networks.store import fingerprint, load_network, write
 from ..readers.shapes import find_shapes
 from ..sampling.farthest import farthest_points
 from ..smoothers.prepared import OperatorSource
-from .prediction import FEWEST, WHOLE, Batch, batches, predict, surface_operator
+from .prediction import FEWEST, WHOLE, Batch, CloudMemory, batches, predict, surface_operator
 
 CONTEXT = 4096  # farthest points of a cloud of more than `WHOLE` that the others attend to
 
@@ -57,9 +55,8 @@ class SpectralModel:
         self.facts, self.name = facts or {}, name
 
     def __repr__(self) -> str:
-        return (
-            f"SpectralModel({self.name!r}, k={self.k}, {self._parameters / 1e6:.2f} M parameters)"
-        )
+        size = f"{self._parameters / 1e6:.2f} M parameters"
+        return f"SpectralModel({self.name!r}, k={self.k}, {size})"
 
     def _repr_html_(self) -> str:
         about = {"name": self.name, "largest basis": self.k, "parameters": self._parameters}
@@ -77,7 +74,24 @@ class SpectralModel:
     @classmethod
     @validated
     def from_pretrained(cls, source: str | os.PathLike[str] = "surface") -> SpectralModel:
-        """A model by its name in the package, from a folder, or from the hub (`owner/name`)."""
+        """A model by its name in the package, from a folder, or from the hub (`owner/name`).
+
+        Parameters
+        ----------
+        source
+            `"surface"`, the model that comes with the package; a folder that `save_pretrained`
+            wrote; or a model on the hub.
+
+        Returns
+        -------
+        SpectralModel
+            Ready to `encode`, on the processor.
+
+        Examples
+        --------
+        >>> SpectralModel.from_pretrained("surface").k
+        50
+        """
         with limited_threads(torch.device("cpu"), 1):  # many small tensors
             return cls(*load_network(source), name=os.fspath(source))
 
@@ -173,9 +187,7 @@ class SpectralModel:
                 f"expected at least {max(FEWEST, k + 1)} points for k={k}, got {shape[0]}"
             )
         x, origin = check_points(cloud, k, device)
-        Frame.of(
-            x
-        )  # sizes that no smoother can hold are refused before any cloud of a batch is encoded
+        Frame.of(x)  # sizes that no smoother can hold are refused before any cloud is encoded
         return x, origin
 
     def _bases(self, batch: Batch, k: int, ritz: bool, refine: int) -> Iterator[Basis]:
@@ -190,17 +202,16 @@ class SpectralModel:
             alone = replace(span, columns=span.columns[0])
             found = rotate(alone, operator, k, turn=ritz, sweeps=refine)
         info = {"method": "pretrained", "model": self.name, "refine": refine}
+        info |= {"smoother": "heat"} if batch.stacked else {}
         for i, (cloud, n) in enumerate(zip(batch.clouds, batch.sizes, strict=True)):
+            pairs = found.of(i, n) if batch.stacked else found
+            kernel = KernelExtension(cloud.points, pairs.vectors)
             facts = info | {"components": batch.components[i]}
-            rotation = found.of(i, n) if batch.stacked else found
-            extension = _kernel_extension(cloud)
-            if not batch.stacked:
-                yield basis_of(rotation, operator, cloud, extension=extension, info=facts)
-                continue
-            facts["smoother"] = "heat"
-            basis = basis_of(rotation, operator, cloud, extension=extension, info=facts)
-            make = partial(surface_operator, cloud.given)
-            yield replace(basis, source=OperatorSource(make=make))
+            basis = replace(basis_of(pairs, operator, cloud, info=facts), extension=kernel)
+            if batch.stacked:
+                make = partial(surface_operator, cloud.given)
+                basis = replace(basis, source=OperatorSource(make=make))
+            yield basis
 
     def _columns(self, batch: Batch, ritz: bool) -> Tensor:
         """The constant, the network's columns and, to rotate in, the seeds and guards, `(b, n, p)`;
@@ -221,8 +232,3 @@ class SpectralModel:
             if ritz and not batch.stacked:
                 z = torch.cat([z, guards(points, smoother, seen)], -1)
         return torch.cat([torch.ones_like(z[..., :1]), z], -1)
-
-
-def _kernel_extension(cloud: Placed) -> Any:
-    """Values at new points by the kernel of the vectors."""
-    return lambda rotation: KernelExtension(cloud.points, rotation.vectors)

@@ -42,8 +42,7 @@ class Covariance:
     """Matrix-free covariance of a smoother's probes; exactly one of ``steps``, ``resolvent``,
     ``scales``, ``terms``.
 
-    ``variance`` is that of one entry of the seed signal (1/3 for uniform on [-1, 1]); it does not
-    matter where every scale is divided by its trace.  ``apply`` takes ``(n, K)``.
+    Entries of the seed signal have variance one.  ``apply`` takes ``(n, K)``.
     """
 
     def __init__(
@@ -54,7 +53,6 @@ class Covariance:
         resolvent: int | None = None,
         scales: Sequence[int] | None = None,
         terms: Mapping[int, float] | None = None,
-        variance: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
         kinds = {"steps": steps, "resolvent": resolvent, "scales": scales, "terms": terms}
@@ -63,7 +61,7 @@ class Covariance:
             raise InputError(
                 f"expected one of steps, resolvent, scales and terms, got {' and '.join(given)}"
             )
-        self.smoother, self.variance = smoother, variance
+        self.smoother = smoother
         known = terms or _coefficients(steps, resolvent, scales, smoother.symmetric)
         self.terms = dict(sorted(known.items()))  # power -> weight
         self.balanced = given in ([], ["scales"])  # every power is divided by its trace
@@ -86,7 +84,7 @@ class Covariance:
         flat = x.reshape(-1, x.shape[-1])
         if flat.shape[0] != self.smoother.n:
             raise InputError(f"expected {self.smoother.n} rows, got {tuple(x.shape)}")
-        return (self.variance * self._polynomial(flat, self.coefficients)).reshape(x.shape)
+        return self._polynomial(flat, self.coefficients).reshape(x.shape)
 
     __call__ = apply
 
@@ -129,7 +127,7 @@ class Covariance:
         ``deflate (n, K)`` takes the part in an orthonormal basis out exactly (Hutch++): what is
         left is small.
         """
-        return self.variance * self._trace(self.coefficients, generator, deflate, count)
+        return self._trace(self.coefficients, generator, deflate, count)
 
     @torch.no_grad()
     def _trace(
@@ -168,8 +166,8 @@ class Covariance:
         matrix = matrix if dtype is None else matrix.to(dtype)
         if self._long(self.terms) and not self.balanced:
             values, vectors = self._spectrum
-            weighted = vectors * (self.variance * _values(values, self.terms))
-            return DenseCovariance((weighted @ vectors.mT).to(matrix.dtype))
+            found = (vectors * _values(values, self.terms)) @ vectors.mT
+            return DenseCovariance(found.to(matrix.dtype))
         total, current, at = torch.zeros_like(matrix), matrix, 1
         for power, weight in self.terms.items():  # ascending
             exponent = power if smoother.symmetric else power // 2
@@ -182,7 +180,7 @@ class Covariance:
             total += term * (
                 weight / term.diagonal().double().sum().to(term.dtype) if self.balanced else weight
             )
-        return DenseCovariance(0.5 * (total + total.mT) * self.variance)
+        return DenseCovariance(0.5 * (total + total.mT))
 
 
 class DenseCovariance:

@@ -56,29 +56,6 @@ def _inverse(alpha: Tensor) -> Tensor:
     return torch.cat([alpha.new_zeros((*alpha.shape[:-1], 1)), 1 / alpha], -1)
 
 
-def rayleigh(mu: Tensor, step_time: float, *, form: Literal["linear", "log"] = "linear") -> Tensor:
-    """Eigenvalues from Rayleigh quotients ``mu (..., K)`` of one smoothing step of time
-    ``step_time``.
-
-    ``form="linear"`` is ``(1 - mu) / tau``, exact for a smoother ``I - tau L``; ``"log"`` is
-    ``-log(mu) / tau``, exact for the heat semigroup ``exp(-tau L)``.
-
-    >>> rayleigh(torch.tensor([1.0, 0.9]), 0.1)
-    tensor([0.0000, 1.0000])
-    """
-    if not step_time > 0:
-        raise InputError(f"expected a positive step time, got {step_time}")
-    if form == "linear":
-        return (1 - mu) / step_time
-    if form == "log":
-        if not bool((mu > 0).all()):
-            raise InputError(
-                f"the log form needs positive Rayleigh quotients, got one of {float(mu.min()):.3g}"
-            )
-        return -mu.log() / step_time
-    raise InputError(f"form must be 'linear' or 'log', got {form!r}")
-
-
 Eigenvalues = Literal["rayleigh", "worst", "mean"]
 DRAWN = 500  # probes of a draw: the paper's number
 
@@ -116,30 +93,16 @@ def with_eigenvalues(
         raise InputError(
             f"eigenvalues={kind!r} sets the first one to 0: not with a potential or a boundary"
         )
-    found = _estimate(rotation, smoother, kind, functions, generator)
+    q, steps = rotation.q, visible_steps(smoother, rotation.q.shape[1], generator)
+    if kind == "mean" and isinstance(functions, str):
+        covariance = family(functions).covariance(smoother, steps)
+        trace = covariance.trace(generator, deflate=q)
+        errors = expected_errors(q, lambda x: covariance(x.to(smoother.dtype)), trace)
+        found = mean(errors, expected=True)
+    else:
+        if isinstance(functions, str):
+            drawn = family(functions).draw(smoother, DRAWN, steps, generator=generator).double()
+        else:
+            drawn = rotation.mass.sqrt()[:, None] * functions
+        found = (worst if kind == "worst" else mean)(prefix_errors(q, drawn))
     return replace(rotation, eigenvalues=found * (rotation.eigenvalues.sum() / found.sum()))
-
-
-def _estimate(
-    rotation: RitzPairs,
-    smoother: Smoother,
-    kind: Eigenvalues,
-    functions: Tensor | str,
-    generator: torch.Generator | None,
-) -> Tensor:
-    q = rotation.q
-    if isinstance(functions, Tensor):
-        errors = prefix_errors(q, rotation.mass.sqrt()[:, None] * functions)
-        return worst(errors) if kind == "worst" else mean(errors)
-    steps = visible_steps(smoother, q.shape[1], generator)
-    if kind == "worst":
-        return worst(
-            prefix_errors(
-                q, family(functions).draw(smoother, DRAWN, steps, generator=generator).double()
-            )
-        )
-    covariance = family(functions).covariance(smoother, steps)
-    trace = covariance.trace(generator, deflate=q)
-    return mean(
-        expected_errors(q, lambda x: covariance(x.to(smoother.dtype)), trace), expected=True
-    )

@@ -172,12 +172,8 @@ class Probes:
         Bound by reading the signal again for every neighbour: half the bytes, sums in single
         precision.
         """
-        half, near, exponents, rates = (
-            signal.half(),
-            indices.int(),
-            _exponents(distances),
-            _rates(sigma),
-        )
+        half, near, exponents = signal.half(), indices.int(), _exponents(distances)
+        rates = sigma.square().reciprocal() / math.log(2)  # exp(x / sigma^2) = 2^(rate x)
         for _ in range(self.longest):
             half = _step(half, near, exponents, rates)
         return half.to(signal.dtype)
@@ -232,11 +228,6 @@ def _exponents(distances: Tensor) -> Tensor:
     at 1: a small sigma then never underflows a whole row to 0 / 0.
     """
     return distances[:, :1].square() - distances.square()
-
-
-def _rates(sigma: Tensor) -> Tensor:
-    """``r`` of exp(x / sigma^2) = 2^(r x)."""
-    return sigma.square().reciprocal() / math.log(2)
 
 
 @fused

@@ -35,8 +35,6 @@ from ..search.layout import Segments
 from .smoother import conjugate_gradients, csr, transpose
 from .stencil import (
     BALANCE,
-    SELECTION,
-    STRETCHED,
     Balance,
     Neighbours,
     Stencil,
@@ -56,7 +54,7 @@ def balanced_stencil(
     if field is not None:
         near = near.stretched_along(field, frames)
     spacing = local_spacing(near.indices, near.distances, near.real).length
-    chosen = choose_edges(near, frames, SELECTION if field is None else STRETCHED)
+    chosen = choose_edges(near, frames)
     edges, faint = with_pairs(chosen, graph.doubtful)
     head, tail = edges.head, edges.tail
     chord, spread = graph.points[tail] - graph.points[head], spacing[head] * spacing[tail]

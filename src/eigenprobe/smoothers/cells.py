@@ -87,14 +87,14 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
     metric.
     """
     near, frames = first_frames(graph, 2)
-    points, rule = graph.points, CELLS
+    points = graph.points
     near = near if field is None else near.stretched_along(field, frames)
     frames, thin = planar_frames(near, frames)
     if points.shape[1] > 2:
-        cells = cell_edges(near, frames, thin, rule)
+        cells = cell_edges(near, frames, thin)
         chord = points[cells.edges.tail] - points[cells.edges.head]
         frames = edge_frames(chord, cells.edges, cells.weight, 2, frames)
-    cells = _joined(near, cell_edges(near, frames, thin, rule), frames, rule)
+    cells = _joined(near, cell_edges(near, frames, thin), frames)
     edges, faint = with_pairs(cells.edges, graph.doubtful)
     head, tail = edges.head, edges.tail
     chord = points[tail] - points[head]
@@ -110,16 +110,14 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
     return Stencil(edges, weight, length2, mass)
 
 
-def planar_frames(
-    near: Neighbours, frames: Tensor, rule: CellRule = CELLS
-) -> tuple[Tensor, Tensor]:
+def planar_frames(near: Neighbours, frames: Tensor) -> tuple[Tensor, Tensor]:
     """The frames ``(n, d, 2)``, those of all neighbours where the nearest lie in a line, and where
     that is ``(n,)``.
     """
     flat = near.offsets[:, : SELECTION.frame] @ frames
     moment = flat.mT @ flat
     det = moment[:, 0, 0] * moment[:, 1, 1] - moment[:, 0, 1].square()
-    thin = 4 * det < rule.thin * moment.diagonal(dim1=1, dim2=2).sum(1).square()
+    thin = 4 * det < CELLS.thin * moment.diagonal(dim1=1, dim2=2).sum(1).square()
     rows = thin.nonzero()[:, 0]
     if len(rows):
         frames = frames.index_copy(
@@ -138,42 +136,39 @@ class CellEdges(NamedTuple):
     rim: Tensor
 
 
-def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, rule: CellRule = CELLS) -> CellEdges:
+def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor) -> CellEdges:
     """Edges of the Voronoi cells of points, weighted by the mean of the cells of both ends.
 
     An end whose list does not have the other says nothing: dense points do not see the sparse side
     of a step.
     """
     k, n = near.indices.shape[1], len(thin)
-    few, more = min(rule.nearest, k), min(rule.further, k)
+    few, more = min(CELLS.nearest, k), min(CELLS.further, k)
     weight, rim = near.offsets.new_zeros((n, k)), near.offsets.new_zeros(n)
-    irregular = _irregular(near, few, rule) if more > few else torch.zeros_like(thin)
-    block = rule.rows if thin.device.type == "cpu" else 64 * rule.rows
+    irregular = _irregular(near, few) if more > few else torch.zeros_like(thin)
+    block = CELLS.rows if thin.device.type == "cpu" else 64 * CELLS.rows
 
     def measure(rows: Tensor, planes: _Planes, ends: Tensor, radius: Tensor) -> Tensor:
-        found = _measured(planes, ends, radius, rule.outward)
-        weight[rows, : len(planes.x)], rim[rows] = (
-            found.weight.mT,
-            found.rim * planes.spacing.square(),
-        )
-        return found.reach * planes.spacing
+        sides, width, reach = _measured(planes, ends, radius)
+        weight[rows, : len(sides)], rim[rows] = sides.mT, width * planes.spacing.square()
+        return reach * planes.spacing
 
     for rows in (~thin).nonzero()[:, 0].split(block):
         open_ = irregular[rows]
-        planes = _Planes.of(near, rows, frames[rows], more if bool(open_.any()) else few, rule)
+        planes = _Planes.of(near, rows, frames[rows], more if bool(open_.any()) else few)
         nearest = planes.nearest(few)
         ends = _ends(nearest, slice(0, few), range(few))
-        reach = measure(rows, nearest, ends, torch.full_like(planes.spacing, rule.radius))
+        reach = measure(rows, nearest, ends, torch.full_like(planes.spacing, CELLS.radius))
         wide = (open_ & (2 * reach > near.distances[rows, few - 1])).nonzero()[:, 0]
         if len(wide):
             planes = planes.at(wide)
             before = _ends(planes, slice(0, few), range(few, more), ends[..., wide])
             ends = torch.cat([before, _ends(planes, slice(few, more), range(more))], 1)
-            measure(rows[wide], planes, ends, torch.full_like(planes.spacing, WIDER * rule.radius))
+            measure(rows[wide], planes, ends, torch.full_like(planes.spacing, WIDER * CELLS.radius))
     for rows in thin.nonzero()[:, 0].split(block):
-        planes = _Planes.of(near, rows, frames[rows], k, rule)
-        radius = torch.full_like(planes.spacing, rule.radius)
-        if k > max(rule.nearest, rule.further):  # points in a line: the next lines end their cells
+        planes = _Planes.of(near, rows, frames[rows], k)
+        radius = torch.full_like(planes.spacing, CELLS.radius)
+        if k > CELLS.further:  # points in a line: the next lines end their cells
             radius = torch.maximum(radius, planes.last / 2)
         measure(rows, planes, _ends(planes, slice(0, k), range(k)), radius)
     kept = weight.detach() > torch.finfo(weight.dtype).eps
@@ -186,7 +181,7 @@ def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, rule: CellRule = 
     return CellEdges(edges, total / says, rim)
 
 
-def _irregular(near: Neighbours, count: int, rule: CellRule) -> Tensor:
+def _irregular(near: Neighbours, count: int) -> Tensor:
     """Which points ``(n,)`` are, or have among the ``count`` nearest, one whose first neighbour is
     much the nearest.
     """
@@ -194,7 +189,7 @@ def _irregular(near: Neighbours, count: int, rule: CellRule) -> Tensor:
         near.distances[:, 0]
         / near.distances[:, min(SELECTION.nearest, near.distances.shape[1]) - 1]
     )
-    return torch.minimum(ratio, ratio[near.indices[:, :count]].amin(1)) < rule.irregular
+    return torch.minimum(ratio, ratio[near.indices[:, :count]].amin(1)) < CELLS.irregular
 
 
 class _Planes(NamedTuple):
@@ -211,9 +206,7 @@ class _Planes(NamedTuple):
     last: Tensor
 
     @classmethod
-    def of(
-        cls, near: Neighbours, rows: Tensor, frames: Tensor, count: int, rule: CellRule
-    ) -> _Planes:
+    def of(cls, near: Neighbours, rows: Tensor, frames: Tensor, count: int) -> _Planes:
         tiny = torch.finfo(frames.dtype).tiny
         real = torch.as_tensor(near.real, device=rows.device).expand(len(near.indices))[rows, None]
         asked = torch.arange(count, device=rows.device) < real
@@ -225,7 +218,7 @@ class _Planes(NamedTuple):
         spacing = length[: SELECTION.nearest].mean(0)
         longer = length / size / spacing
         x, y = x * longer, y * longer
-        same = asked.mT & (size > rule.along * length)
+        same = asked.mT & (size > CELLS.along * length)
         return cls(x, y, x.square() + y.square(), same, spacing, length[-1] / spacing)
 
     def nearest(self, count: int) -> _Planes:
@@ -276,19 +269,9 @@ def _ends(planes: _Planes, own: slice, others: range, ends: Tensor | None = None
     return torch.stack([ahead, behind])
 
 
-class _Measured(NamedTuple):
-    """Edges of cells over distances ``(k, r)``, areas at the edge of the surface and farthest
-    corners ``(r,)``.
-    """
-
-    weight: Tensor
-    rim: Tensor
-    reach: Tensor
-
-
-def _measured(planes: _Planes, ends: Tensor, radius: Tensor, outward: float) -> _Measured:
-    """Length of the edge of each cell towards its neighbours, over their distance, from the
-    ``ends`` on the bisectors.
+def _measured(planes: _Planes, ends: Tensor, radius: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Lengths of the edges of each cell over the distances of its neighbours ``(k, r)``, from the
+    ``ends`` on the bisectors; areas at the edge of the surface and farthest corners ``(r,)``.
 
     Beyond the radius a cell is cut off: it may be open.
     """
@@ -306,15 +289,14 @@ def _measured(planes: _Planes, ends: Tensor, radius: Tensor, outward: float) -> 
     rim = torch.zeros_like(radius)
     ended = (seen & ((high >= limit) | (low <= -limit))).any(0).nonzero()[:, 0]
     if len(ended):
-        part = [values[:, ended] for values in (x, y, high, low, seen)]
-        top, bottom, width = _ended(part[0], part[1], part[2], part[3], part[4], outward)
+        top, bottom, width = _ended(*(part[:, ended] for part in (x, y, high, low, seen)))
         high, low = (whole.index_copy(1, ended, own) for whole, own in ((high, top), (low, bottom)))
         rim = rim.index_copy(0, ended, width)
-    return _Measured(torch.where(seen, (high - low).clamp_min(0.0), 0.0), rim, reach)
+    return torch.where(seen, (high - low).clamp_min(0.0), 0.0), rim, reach
 
 
 def _ended(
-    x: Tensor, y: Tensor, high: Tensor, low: Tensor, asked: Tensor, outward: float
+    x: Tensor, y: Tensor, high: Tensor, low: Tensor, asked: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The ends of the edges of open cells, at a line outwards (neighbours ``(x, y) (k, r)`` lie
     inwards), and the rim.
@@ -330,7 +312,7 @@ def _ended(
         x * inward[0] + y * inward[1],
         x * inward[1] - y * inward[0],
     )  # <inward, p>, <inward, J p>
-    reach = outward * torch.where(
+    reach = CELLS.outward * torch.where(
         asked, along / 2 + torch.maximum(high * slope, low * slope), 0.0
     ).amax(0)
     end = -(reach + along / 2) / torch.where(slope == 0, 1.0, slope)
@@ -344,7 +326,7 @@ def _ended(
     return high, low, torch.where(cut.sum(0) > 1, width * reach / 2, 0.0)
 
 
-def _joined(near: Neighbours, cells: CellEdges, frames: Tensor, rule: CellRule) -> CellEdges:
+def _joined(near: Neighbours, cells: CellEdges, frames: Tensor) -> CellEdges:
     """With edges between parts that those of the cells leave apart."""
     edges, weight, rim = cells
     joined = bridged(near, edges, frames)
@@ -352,7 +334,7 @@ def _joined(near: Neighbours, cells: CellEdges, frames: Tensor, rule: CellRule) 
         return cells
     known = torch.isin(joined.head * joined.n + joined.tail, edges.head * edges.n + edges.tail)
     return CellEdges(
-        joined, weight.new_full((len(joined),), rule.bridge).masked_scatter(known, weight), rim
+        joined, weight.new_full((len(joined),), CELLS.bridge).masked_scatter(known, weight), rim
     )
 
 

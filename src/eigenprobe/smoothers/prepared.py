@@ -175,17 +175,10 @@ class Prepared:
         graph = self.smoother.known_graph
         scale = 1.0 if graph.metric == "cosine" else self.cloud.frame.scale
         points = self.cloud.points
-        if self._order is None:
-            return replace(graph, points=points, distances=graph.distances * scale)
-        order, rank = self._order
-        return replace(
-            graph,
-            points=points[order],
-            indices=rank[graph.indices[order]],
-            distances=graph.distances[order] * scale,
-            ordered=False,
-            doubtful=None if graph.doubtful is None else rank[graph.doubtful],
-        )
+        if self._order is not None:
+            graph = replace(_graph_rows(graph, *self._order), ordered=False)
+            points = points[self._order[0]]
+        return replace(graph, points=points, distances=graph.distances * scale)
 
     @cached_property
     def smoother_as_given(self) -> Smoother:
@@ -199,7 +192,7 @@ class Prepared:
             step_time=found.step_time * scale**2,
             lowest=None if found.lowest is None else found.lowest / scale**2,
         )
-        return found if self._order is None else _reordered(found, *self._order)
+        return found if self._order is None else _smoother_rows(found, *self._order)
 
     @cached_property
     def _order(self) -> tuple[Tensor, Tensor] | None:
@@ -214,65 +207,66 @@ def without_rows(made: Prepared, lost: Tensor) -> Prepared:
     """The cloud and its smoother without whole parts, ``lost (n,)``: no weight joins them to the
     rest, which keeps its own.
     """
-    kept = (~lost).nonzero()[:, 0]
-    place = (~lost).cumsum(0) - 1
-    smoother, graph = made.smoother, made.smoother.known_graph
-    rows, columns, values = smoother.entries()
-    inside = ~lost[rows] & ~lost[columns]
-    matrix = from_entries(place[rows[inside]], place[columns[inside]], values[inside], len(kept))
-    real = ~lost[graph.indices[kept]]
-    order = (~real).int().argsort(dim=1, stable=True)
-    column = torch.arange(graph.k, device=graph.device)
-    order = order.gather(1, torch.where(column < real.sum(1, keepdim=True), column, 0))
-    graph = replace(
-        graph,
-        points=graph.points[kept],
-        indices=place[graph.indices[kept].gather(1, order)],
-        distances=graph.distances[kept].gather(1, order),
-        doubtful=_inside(graph.doubtful, lost, place),
-    )
-    edges = smoother.edges
-    if edges is not None:
-        both = ~lost[edges.head] & ~lost[edges.tail]
-        edges = Edges(place[edges.head[both]], place[edges.tail[both]], len(kept))
-    own = {name: getattr(smoother, name) for name in ("leaving", "density", "fixed")}
-    own = {name: None if value is None else value[kept] for name, value in own.items()}
-    mass = smoother.mass[kept]
-    smoother = replace(
-        smoother, matrix=matrix, graph=graph, mass=mass / mass.sum(), edges=edges, **own
-    )
+    kept, place = (~lost).nonzero()[:, 0], torch.where(lost, -1, (~lost).cumsum(0) - 1)
+    smoother = _smoother_rows(made.smoother, kept, place)
+    graph = _graph_rows(made.smoother.known_graph, kept, place)
+    smoother = replace(smoother, graph=graph, mass=smoother.mass / smoother.mass.sum())
     cloud = made.cloud
     given = ~lost if cloud.rows is None else ~lost[cloud.rows]
-    numbers = given.cumsum(0) - 1
-    own_cloud: dict[str, Any] = {
+    own: dict[str, Any] = {
         "given": cloud.given[given],
         "rows": None if cloud.rows is None else place[cloud.rows[given]],
-        "kept": None if cloud.kept is None else numbers[cloud.kept[kept]],
-        "short_cuts": _inside(cloud.short_cuts, lost, place),
+        "kept": None if cloud.kept is None else (given.cumsum(0) - 1)[cloud.kept[kept]],
+        "short_cuts": _pairs(cloud.short_cuts, place),
     }
     if isinstance(cloud, Arranged):
-        own_cloud["graph"] = graph
-    return replace(made, cloud=replace(cloud, **own_cloud), smoother=smoother)
+        own["graph"] = graph
+    return replace(made, cloud=replace(cloud, **own), smoother=smoother)
 
 
-def _inside(pairs: Tensor | None, lost: Tensor, place: Tensor) -> Tensor | None:
-    """Pairs ``(c, 2)`` of points that are both kept, in their new places."""
-    return None if pairs is None else place[pairs[~lost[pairs].any(1)]]
+def _pairs(pairs: Tensor | None, place: Tensor) -> Tensor | None:
+    """Pairs ``(c, 2)`` of points in their new places, without those of which one is left out."""
+    if pairs is None:
+        return None
+    moved = place[pairs]
+    return moved[(moved >= 0).all(1)]
 
 
-def _reordered(smoother: Smoother, order: Tensor, rank: Tensor) -> Smoother:
+def _graph_rows(graph: Graph, kept: Tensor, place: Tensor) -> Graph:
+    """The rows ``kept`` of a graph; ``place (n,)`` is where each row goes, -1 where it is left
+    out.
+    """
+    indices = place[graph.indices[kept]]
+    # The first neighbour fills the places of those that are left out.
+    order = (indices < 0).int().argsort(dim=1, stable=True)
+    column = torch.arange(graph.k, device=graph.device)
+    count = (indices >= 0).sum(1, keepdim=True)
+    order = order.gather(1, torch.where(column < count, column, 0))
+    return replace(
+        graph,
+        points=graph.points[kept],
+        indices=indices.gather(1, order),
+        distances=graph.distances[kept].gather(1, order),
+        doubtful=_pairs(graph.doubtful, place),
+    )
+
+
+def _smoother_rows(smoother: Smoother, kept: Tensor, place: Tensor) -> Smoother:
+    """The same of a smoother, all but its graph."""
     rows, columns, values = smoother.entries()
-    n = smoother.n
-    per_row: dict[str, Any] = {
-        name: getattr(smoother, name) for name in ("mass", "leaving", "density")
+    inside = (place[rows] >= 0) & (place[columns] >= 0)
+    ends = place[rows[inside]], place[columns[inside]]
+    own: dict[str, Any] = {
+        name: value[kept]
+        for name in ("mass", "leaving", "density", "fixed")
+        if (value := getattr(smoother, name)) is not None
     }
-    moved: dict[str, Any] = {
-        name: values[order] for name, values in per_row.items() if values is not None
-    }
-    if smoother.edges is not None:
-        ends = rank[torch.stack([smoother.edges.head, smoother.edges.tail])].sort(0).values
-        moved["edges"] = Edges(ends[0], ends[1], n)
-    return replace(smoother, matrix=from_entries(rank[rows], rank[columns], values, n), **moved)
+    if (edges := smoother.edges) is not None:
+        pairs = _pairs(torch.stack([edges.head, edges.tail], 1), place)
+        assert pairs is not None
+        head, tail = pairs.sort(1).values.unbind(1)
+        own["edges"] = Edges(head, tail, len(kept))
+    return replace(smoother, matrix=from_entries(*ends, values[inside], len(kept)), **own)
 
 
 class Settings(Protocol):

@@ -3,7 +3,6 @@ directions and constants.
 
     h_i                        local spacing (n,);   T_i (d, dim): orthonormal tangent frame
     |sum_j T_i^T u_ij| <= s c  "surrounded": the directions u_ij to the nearest c cancel
-    |sum_j (T_i^T u_ij)^(2)| <= t c           and not in a plane: traceless second moments
     |T_i^T u_ij|, |T_j^T u_ij| >= cos(angle)  the edge ij runs along the sheet at both ends
 
 On a curve the nearest neighbour on either side is kept, unless it is a point of another turn that
@@ -44,20 +43,9 @@ class Selection:
     surrounded: float = (
         0.35  # |mean tangential direction| up to which the neighbours surround a point
     )
-    uneven: float = (
-        0.7  # of the second moments of neighbours in a line: rows of a grid of 1 : 3 are 0.6 to 1
-    )
-    # relative difference of distances that are one: a shell of a solid lattice is kept whole
-    tie: float = 1e-6
     nearest: int = 6  # neighbours that measure the spacing: those of an even cloud
     frame: int = FRAME  # neighbours that span the first frame
     along: float = 0.75  # |tangential part| of an edge that may bridge a gap, cosine of 41 degrees
-    # |mean direction| at the end of a sheet: 2/pi beside a straight gap, 0 inside
-    one_sided: float = 0.4
-    # a part of a smaller share of the points is joined by edges that are no longer than ...
-    speck: float = 0.01
-    beside: float = 5.0  # ... so many times the distance to the sixth neighbour at either end
-    crumb: int = 8  # a part of fewer points has no sheet of its own, and is joined by any edge
     # neighbours of both ends of an edge of a curve that are nearer, if it may lead to another turn
     turn: int = 4
 
@@ -67,9 +55,6 @@ SELECTION = Selection()
 EVEN = 4.0
 # Neighbours at both ends of a gap in a curve that are nearer than what lies across it.
 GAP_EVEN, GAP_RANDOM = 6, 20
-# Points that are even in space lie in rows in a stretched metric; weights above 0 make longer lists
-# of them round.
-STRETCHED = Selection(uneven=0.35)
 
 
 @dataclass(frozen=True)
@@ -215,13 +200,13 @@ def first_frames(graph: Graph, dimension: int) -> tuple[Neighbours, Tensor]:
     return near, tangent_frames(near.offsets[:, few], near.distances[:, few], dimension)
 
 
-def choose_edges(near: Neighbours, frames: Tensor, selection: Selection = SELECTION) -> Edges:
+def choose_edges(near: Neighbours, frames: Tensor) -> Edges:
     """The edges of the chosen neighbours, and those that bridge gaps between them."""
     if frames.shape[2] == 1:
-        keep = _adjacent(near, frames, selection)
+        keep = _adjacent(near, frames)
     else:
-        keep = _surrounding(near, near.directions(frames, selection.solid[1]), selection)
-    return bridged(near, undirected(near.indices, keep)[0], frames, selection)
+        keep = _surrounding(near, near.directions(frames, SELECTION.solid[1]))
+    return bridged(near, undirected(near.indices, keep)[0], frames)
 
 
 def with_pairs(edges: Edges, pairs: Tensor | None) -> tuple[Edges, Tensor]:
@@ -235,49 +220,36 @@ def with_pairs(edges: Edges, pairs: Tensor | None) -> tuple[Edges, Tensor]:
     return Edges(key // edges.n, key % edges.n, edges.n), order >= len(edges)
 
 
-def _surrounding(near: Neighbours, directions: Tensor, selection: Selection) -> Tensor:
+def _surrounding(near: Neighbours, directions: Tensor) -> Tensor:
     """Which neighbours each point keeps (n, k): the shortest prefix whose mean tangential direction
     is small.
     """
-    few, most, otherwise = (min(count, near.indices.shape[1]) for count in selection.solid)
+    few, most, otherwise = (min(count, near.indices.shape[1]) for count in SELECTION.solid)
     count = torch.arange(1, most + 1, device=directions.device)
-    surrounded = directions.cumsum(1).norm(dim=2) <= selection.surrounded * count
-    surrounded &= _unevenness(directions) <= selection.uneven * count
+    surrounded = directions.cumsum(1).norm(dim=2) <= SELECTION.surrounded * count
     surrounded[:, : few - 1] = False
     first = torch.where(surrounded.any(1), surrounded.int().argmax(1) + 1, otherwise)
     keep = torch.zeros(near.indices.shape, dtype=torch.bool, device=directions.device)
     keep[:, :most] = count <= first[:, None]
-    return keep | (
-        near.distances <= (1 + selection.tie) * near.distances.gather(1, first[:, None] - 1)
-    )
+    # Distances that differ by rounding are one: a shell of a lattice is kept whole.
+    same = 1 + torch.finfo(near.distances.dtype).eps ** 0.5
+    return keep | (near.distances <= same * near.distances.gather(1, first[:, None] - 1))
 
 
-def _unevenness(directions: Tensor) -> Tensor:
-    """How far the second moments of the first 1, 2, ... unit vectors ``(n, k, dim)`` are from
-    round, ``(n, k)``.
-
-    0 where they are, and the count where they lie in a plane.
-    """
-    dimension = directions.shape[2]
-    round_part = torch.eye(dimension, dtype=directions.dtype, device=directions.device) / dimension
-    moments = (directions[..., :, None] * directions[..., None, :] - round_part).cumsum(1)
-    return moments.flatten(2).norm(dim=2) * (dimension * (dimension - 1)) ** 0.5
-
-
-def _adjacent(near: Neighbours, frames: Tensor, selection: Selection = SELECTION) -> Tensor:
+def _adjacent(near: Neighbours, frames: Tensor) -> Tensor:
     """On a curve, the nearest neighbour on either side: weights 1/length are then balanced as they
     stand.
     """
     side = (near.offsets @ frames)[..., 0]  # (n, k)
     ahead, behind = side > 0, side < 0
     keep = (ahead & (ahead.cumsum(1) == 1)) | (behind & (behind.cumsum(1) == 1))
-    fourth = near.distances[:, min(selection.turn, near.distances.shape[1]) - 1]
+    fourth = near.distances[:, min(SELECTION.turn, near.distances.shape[1]) - 1]
     far = keep & (near.distances > torch.maximum(fourth[:, None], fourth[near.indices]))
     head, place = far.nonzero(as_tuple=True)
     tail = near.indices[head, place]
     back = (keep[tail] & (near.indices[tail] == head[:, None])).any(1)
     unit = near.offsets[head, place] / near.distances[head, place, None]
-    runs = _along(unit, frames[head], selection) & _along(unit, frames[tail], selection)
+    runs = _along(unit, frames[head]) & _along(unit, frames[tail])
     keep[head, place] = back | runs
     return keep & ~_wide(near, keep)
 
@@ -286,7 +258,7 @@ def _wide(near: Neighbours, keep: Tensor) -> Tensor:
     """Which of the chosen neighbours on a curve lie across a gap that no sampling of it leaves: of
     random points one of e^m is m spacings wide, and even points leave none."""
     longest, shortest = near.distances * keep, near.distances.masked_fill(~keep, torch.inf)
-    ratio = (longest.amax(1) / shortest.amin(1))[keep.sum(1) == 2]
+    ratio = (longest.amax(1) / shortest.amin(1)).detach()[keep.sum(1) == 2]
     even = len(ratio) > 0 and float(ratio[:: len(ratio) // 10**6 + 1].quantile(0.9)) < EVEN
     rank = GAP_EVEN if even else GAP_RANDOM
     if rank > near.distances.shape[1]:
@@ -295,9 +267,7 @@ def _wide(near: Neighbours, keep: Tensor) -> Tensor:
     return keep & (near.distances > torch.maximum(reach[:, None], reach[near.indices]))
 
 
-def bridged(
-    near: Neighbours, edges: Edges, frames: Tensor, selection: Selection = SELECTION
-) -> Edges:
+def bridged(near: Neighbours, edges: Edges, frames: Tensor) -> Edges:
     """The edges; a gap in a sheet wider than the stencils is bridged by whatever the whole graph
     offers.
 
@@ -311,45 +281,17 @@ def bridged(
         head, place = crossing.nonzero(as_tuple=True)
         tail = near.indices[head, place]
         unit = near.offsets[head, place] / near.distances[head, place, None]
-        size = torch.bincount(labels)[labels]
-        crumb, speck = size < selection.crumb, size < selection.speck * len(labels)
-        sixth = (
-            selection.beside
-            * near.distances[:, min(selection.nearest, near.distances.shape[1]) - 1]
-        )
-        beside = near.distances[head, place] < torch.minimum(sixth[head], sixth[tail])
-        crossing[head, place] = (
-            (_along(unit, frames[head], selection) & _along(unit, frames[tail], selection))
-            | (
-                _open(unit, head, near, labels, selection)
-                & _open(-unit, tail, near, labels, selection)
-            )
-            | (crumb[head] | crumb[tail])
-            | ((speck[head] | speck[tail]) & beside)
-        )
+        crossing[head, place] = _along(unit, frames[head]) & _along(unit, frames[tail])
     if not bool(crossing.any()):
         return edges
     head, place = crossing.nonzero(as_tuple=True)
     ends = torch.stack([head, near.indices[head, place]], 1).sort(dim=1).values
-    return bridged(near, with_pairs(edges, ends)[0], frames, selection)
+    return bridged(near, with_pairs(edges, ends)[0], frames)
 
 
-def _along(unit: Tensor, frames: Tensor, selection: Selection) -> Tensor:
+def _along(unit: Tensor, frames: Tensor) -> Tensor:
     """Whether directions ``(e, d)`` run along the sheet with these frames."""
-    return (unit[:, None] @ frames)[:, 0].norm(dim=1) > selection.along
-
-
-def _open(
-    unit: Tensor, ends: Tensor, near: Neighbours, labels: Tensor, selection: Selection
-) -> Tensor:
-    """Whether directions ``(e, d)`` leave their part where it ends: its points lie on the other
-    side of ``ends``.
-    """
-    rows, place = ends.unique(return_inverse=True)
-    inside = (labels[rows, None] == labels[near.indices[rows]])[..., None]
-    length = near.distances[rows, :, None].clamp_min(torch.finfo(unit.dtype).tiny)
-    mean = (inside * near.offsets[rows] / length).sum(1) / inside.sum(1).clamp_min(1)
-    return (unit * mean[place]).sum(1) < -selection.one_sided
+    return (unit[:, None] @ frames)[:, 0].norm(dim=1) > SELECTION.along
 
 
 def edge_directions(

@@ -159,7 +159,13 @@ def prepare(
     local = frame(points, torch.float32)
     batch = Sampling(local.unsqueeze(0), weight, smoother=smoother)
     if objective.kind == "sampled":
-        batch.probes = _sampler(local, single, probes)
+        # Those of the paper are smoothed on the framed points, where sigma has a meaning.
+        steps, heat = 20 if probes.steps is None else probes.steps, family("heat")
+        batch.probes = (
+            (lambda generator: heat.draw(single, probes.count, steps, generator=generator)[None])
+            if probes.paper is None
+            else PaperDraw(probes.paper, probes.paper.graph(local))
+        )
     else:
         covariance = probes.covariance(single, k, generator)
         batch.covariance = covariance.dense() if smoother.n <= DENSE_LIMIT else covariance
@@ -181,18 +187,6 @@ class PaperDraw:
         return self.probes.draw(self.graph, generator, compiled=True).unflatten(
             0, (self.clouds, -1)
         )
-
-
-def _sampler(local: Tensor, smoother: Smoother, probes: ProbeSettings) -> Draw:
-    """Draws probes ``(1, n, m)``; those of the paper are smoothed on the framed points, where sigma
-    has a meaning.
-    """
-    if probes.paper is not None:
-        return PaperDraw(probes.paper, probes.paper.graph(local))
-    steps = 20 if probes.steps is None else probes.steps
-    return lambda generator: (
-        family("heat").draw(smoother, probes.count, steps, generator=generator).unsqueeze(0)
-    )
 
 
 class Source(Protocol):

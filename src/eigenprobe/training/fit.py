@@ -24,7 +24,7 @@ from ..basis import Basis
 from ..cloud import Frame
 from ..eigen import Span, basis_from_span, orthonormalise, solve
 from ..errors import InputError, RankError
-from ..extensions.network import NetworkExtension
+from ..extensions import NetworkExtension
 from ..graph.arranged import Placed
 from ..host.threads import now
 from ..probes import Objective, Projection, visible_scales

@@ -37,7 +37,8 @@ log = logging.getLogger(__name__)
 @validated
 @dataclass(frozen=True)
 class Optimisation:
-    """AdamW (or Adam) and its schedule over ``steps`` optimiser steps.
+    """AdamW (without ``weight_decay``, the default, it is Adam) and its schedule over ``steps``
+    optimiser steps.
 
     ``schedule`` is ``"cosine"`` from ``rate`` to ``final_rate`` after ``warmup`` steps, ``"step"``
     (times 0.1 at 30 % and at 70 %, the paper's toy) or ``"constant"``.  It takes ``anneal`` steps

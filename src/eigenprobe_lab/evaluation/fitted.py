@@ -16,13 +16,12 @@ import torch
 
 from eigenprobe.basis import Basis
 from eigenprobe.eigen import solve
-from eigenprobe.extensions.network import fitted_network
 from eigenprobe.host.tables import Record
 from eigenprobe.host.threads import now
 from eigenprobe.training import FitSettings, ProbeSettings, RunSettings, fit_network
 from eigenprobe.training.fit import network_basis
 
-from .samples import Sample, agreement
+from .samples import Sample, agreement, fitted_network
 from .surfaces import levels
 
 CLOSE = 0.01  # relative distance to the closed-form loss that counts as reached

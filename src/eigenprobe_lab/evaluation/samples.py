@@ -13,8 +13,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 from eigenprobe.evaluation import Alignment, compare_vectors
+from eigenprobe.extensions import NetworkExtension
 from eigenprobe.geometry import Shape, farthest_points, find_shapes, load, sample_volume
 from eigenprobe.host.files import Archive, write_npz
 from eigenprobe.host.tables import Record
@@ -140,3 +142,12 @@ def measure_files(
         listed = "; ".join(f"{name}: {why}" for name, why in failed.items()) or "no files"
         raise InputError(f"none of the shapes could be measured: {listed}")
     return rows, failed
+
+
+def fitted_network(basis: Basis) -> NetworkExtension:
+    """The function that a basis is, where a network was fitted; an error of other bases."""
+    if not isinstance(basis.extension, NetworkExtension):
+        raise InputError(
+            f"expected a basis of a fitted network, got one of method {basis.info.get('method')!r}"
+        )
+    return basis.extension

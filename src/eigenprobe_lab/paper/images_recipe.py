@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
-from eigenprobe.extensions.network import fitted_network
 from eigenprobe.host.tables import Record
 from eigenprobe.probes import Probes
 from eigenprobe.readers.rows import open_rows
@@ -39,6 +38,7 @@ from eigenprobe.training import (
 )
 
 from ..evaluation.clustering import kmeans_scores
+from ..evaluation.samples import fitted_network
 from ..factory.recipes import recipe_kind
 from .overfit import covariance
 from .published import IMAGE_SETTINGS

@@ -28,10 +28,9 @@ from torch import Tensor
 from eigenprobe import networks
 from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
-from eigenprobe.extensions.network import fitted_network
 from eigenprobe.host.tables import Record
 from eigenprobe.probes import Probes, nested_basis, prefix_errors
-from eigenprobe.probes.estimates import rayleigh, worst
+from eigenprobe.probes.estimates import worst
 from eigenprobe.smoothers import build_smoother
 from eigenprobe.training import (
     Batch,
@@ -44,7 +43,7 @@ from eigenprobe.training import (
 
 from ..evaluation.areas import mass_correlation
 from ..evaluation.curves import OracleCosine
-from ..evaluation.samples import Sample, agreement
+from ..evaluation.samples import Sample, agreement, fitted_network
 from ..evaluation.surfaces import levels
 from ..evaluation.unseen import polynomials
 from .published import FIXED, tuned
@@ -218,7 +217,7 @@ class Estimators:
             name: worst(prefix_errors(q, probes, q[:, 0].square()))
             for name, probes in self.probes.items()
         }
-        found["rayleigh"] = rayleigh((q * self.row.apply(q)).sum(0), self.row.step_time)
+        found["rayleigh"] = (1 - (q * self.row.apply(q)).sum(0)) / self.row.step_time
         total = float(self.sample.eigenvalues[: q.shape[1]].sum())
         return {
             name: (values * (total / values.sum())).cpu().numpy() for name, values in found.items()

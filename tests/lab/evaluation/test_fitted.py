@@ -7,12 +7,15 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
+import eigenprobe as ep
+from eigenprobe.errors import InputError
 from eigenprobe.readers.shapes import Shape, save
 from eigenprobe_lab.evaluation.fitted import SETTINGS, Watch, learn_shape
-from eigenprobe_lab.evaluation.samples import Sample
+from eigenprobe_lab.evaluation.samples import Sample, fitted_network
 from tests.meshes import blob
 
 
@@ -43,3 +46,11 @@ def test_rows_of_a_shape(tmp_path) -> None:
         and history == []
     )
     assert rows[1]["cosine_6"] > 0.5 and rows[2]["cosine_6"] > 0.9
+
+
+def test_only_a_fitted_network_is_one() -> None:
+    basis = ep.decompose(np.random.default_rng(0).normal(size=(60, 3)), k=3)
+    with pytest.raises(
+        InputError, match="expected a basis of a fitted network, got one of method 'direct'"
+    ):
+        fitted_network(basis)

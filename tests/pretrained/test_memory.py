@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from eigenprobe.basis import Basis
-from eigenprobe.extensions.pretrained import CloudMemory
 from eigenprobe.networks.spectral import diffusion
-from eigenprobe.pretrained.prediction import predict
+from eigenprobe.pretrained.prediction import CloudMemory, predict
 
 
 @pytest.mark.parametrize("smoother", ["adaptive", "heat"])
