@@ -14,8 +14,8 @@ numbers that the graph, the mass and the vectors hold.
 
     logit = MLP(numbers)     trained on clouds of known spectrum (`eigenprobe_lab.factory.doubt`)
 
-What is said is the number without which the logit would fall most.  All but two means and one sort
-is read from some points, on the host.
+What is said is the number that lies farthest from those of clouds that are right.  All but two
+means and one sort is read from some points, on the host.
 """
 
 from __future__ import annotations
@@ -54,12 +54,11 @@ REASONS = {
     "fewer",
     "jumps": "turns or folds lie as near each other as points: use more points there",
     "cuts": "many edges were taken for short-cuts: compare neighbours='plain'",
-    "points": "{n} points are few to tell a dimension by, {dimension:g} was taken: pass dimension=",
     "counted": "the dimension {dimension:.2g} was counted from neighbours, which boundaries "
     "lower: pass dimension=",
 }
 # The numbers that a reason is named after come first; the others only tell how to read them.
-NUMBERS = (*REASONS, "pair", "third", "ring", "curve", "solid", "chosen", "size")
+NUMBERS = (*REASONS, "points", "pair", "third", "ring", "curve", "solid", "chosen", "size")
 WHAT = {1: "curve", 2: "surface", 3: "solid"}
 
 
@@ -69,15 +68,15 @@ def doubt_network() -> nn.Sequential:
 
 
 @cache
-def _shipped() -> tuple[nn.Sequential, Tensor, float]:
-    """The model that comes with the package, the usual numbers, and the logit from which a warning
-    is given.
+def _shipped() -> tuple[nn.Sequential, Tensor]:
+    """The model that comes with the package, and the usual and the worst numbers ``(2, reasons)``
+    of clouds that are right.
     """
     held = load_file(SHIPPED)
-    usual, least = held.pop("usual"), float(held.pop("least"))
+    right = held.pop("right")
     found = doubt_network()
     found.load_state_dict(held)
-    return found.eval().requires_grad_(False), usual, least
+    return found.eval().requires_grad_(False), right
 
 
 @torch.no_grad()
@@ -88,17 +87,11 @@ def warn_of_errors(prepared: Prepared, rotation: RitzPairs, chosen: bool) -> Non
     numbers = describe(prepared, rotation, chosen)
     if numbers is None:
         return
-    network, usual, least = _shipped()
-    logit = float(network(numbers))
-    if logit < least:
+    network, (usual, worst) = _shipped()
+    if float(network(numbers)) < 0:
         return
-    count = len(REASONS)
-    without = numbers.repeat(count, 1)
-    places = torch.arange(count)
-    without[places, places] = usual[:count]
-    worst = int(network(without)[:, 0].argmin())
-    smoother = prepared.smoother
-    reason = list(REASONS.values())[worst].format(
+    smoother, excess = prepared.smoother, (numbers[: len(REASONS)] - usual) / (worst - usual)
+    reason = list(REASONS.values())[int(excess.argmax())].format(
         n=smoother.n,
         dimension=smoother.dimension,
         what=WHAT.get(round(smoother.dimension), "manifold"),

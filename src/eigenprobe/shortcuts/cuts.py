@@ -6,7 +6,9 @@ short-cuts are cut.
 
 A row that lost neighbours keeps the real ones among those that were judged and repeats its nearest
 one to the end. Cut edges of which the network is not certain go on as `Graph.doubtful`, with a
-share of their weight.
+share of their weight. Cuts that would split off a part are undone at the half of its edges that the
+network was less sure of, unless it is sure of nearly all edges round the part, which are then all
+cut: a wrong split adds a vanishing eigenvalue and moves every vector after it.
 
 What tells a short-cut from a real neighbour: where to look, and what is seen there.
 
@@ -31,7 +33,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..graph import estimate_dimension
+from ..graph import components, estimate_dimension
 from ..graph.arranged import Arranged
 from ..graph.graph import Edges, Graph, local_spacing, undirected
 from ..graph.quadrics import without_noise
@@ -49,9 +51,20 @@ class Decision:
     bold: float = 0.5
     # ... by the share of such points, from the one to the other
     doubtful: tuple[float, float] = (0.1, 0.6)
-    # logit up to which a cut edge is in doubt: it keeps a share of its weight ...
-    certain: float = 3.0
+    # more of it per unevenness above that of random points: where there is no one density, as in
+    # the view of a scanner from one place, false cuts are more common
+    careful: float = 5.0
+    uneven: float = 0.15
+    certain: float = (
+        3.0  # logit up to which a cut edge is in doubt: it keeps a share of its weight ...
+    )
     adjacent: int = 5  # ... if it joins a point to one of its nearest: stencils are small
+    sure: float = (
+        2.2  # tenth percentile of the logits round a part above which it may be split off ...
+    )
+    part: int = 20  # ... if it has at least so many points
+    near: int = 4  # real neighbours of each point that must hold the cloud together
+    rounds: int = 40  # of restoring
 
 
 DECISION = Decision()
@@ -123,12 +136,46 @@ def decide(
     graph: Graph, suspects: Suspects, logits: Tensor, decision: Decision = DECISION
 ) -> tuple[Tensor, Tensor]:
     """Which of the judged edges ``(e,)`` are cut, and at which of those a doubt remains."""
+    head, tail = suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]
+    cut = logits > _thresholds(graph, suspects, decision)[suspects.owner[suspects.edges.head]]
+    entry = suspects.entry
+    rows = torch.arange(graph.n, device=graph.device)[:, None].expand_as(entry)
+    settled = torch.zeros_like(cut)  # round parts that may be split off
+    for _ in range(decision.rounds if bool(cut.any()) else 0):
+        kept = _kept(entry, cut)
+        few = kept & (kept.cumsum(1, dtype=torch.int8) <= decision.near)
+        count, labels = components(rows[few], graph.indices[:, : entry.shape[1]][few], graph.n)
+        between = ~settled & (labels[head] != labels[tail])
+        if count == 1 or not bool((between & cut).any()):
+            break
+        size = torch.bincount(labels, minlength=count)
+        part = torch.where(size[labels[head]] < size[labels[tail]], labels[head], labels[tail])
+        low = _quantiles(logits[between], part[between], count, 0.1)
+        middle = _quantiles(logits[between & cut], part[between & cut], count, 0.5)
+        apart = between & ((size >= decision.part) & (low > decision.sure))[part]
+        settled |= apart
+        cut = (cut | apart) & ~(between & ~apart & (logits <= middle[part]))
+    return cut, cut & ~settled & suspects.among(decision.adjacent) & (logits < decision.certain)
+
+
+def _thresholds(graph: Graph, suspects: Suspects, decision: Decision) -> Tensor:
+    """The logit above which edges of every cloud are cut, ``(b,)``."""
     suspicious = torch.bincount(suspects.owner[suspects.suspicious], minlength=len(graph.each))
     low, high = decision.doubtful
     share = ((suspicious / graph.each.counts - low) / (high - low)).clamp(0, 1)
-    least = decision.threshold + (decision.bold - decision.threshold) * share  # (b,)
-    cut = logits > least[suspects.owner[suspects.edges.head]]
-    return cut, cut & suspects.among(decision.adjacent) & (logits < decision.certain)
+    usual = decision.threshold + (decision.bold - decision.threshold) * share
+    return usual + decision.careful * (graph.unevenness - decision.uneven).clamp_min(0)
+
+
+def _quantiles(values: Tensor, group: Tensor, count: int, share: float) -> Tensor:
+    """A quantile of the values of every group, ``(count,)``; infinite for empty ones."""
+    order = values.argsort()
+    order = order[group[order].argsort(stable=True)]
+    size = torch.bincount(group, minlength=count)
+    place = size.cumsum(0) - size + ((size - 1) * share).long()
+    found = torch.full((count,), torch.inf, device=values.device)
+    found[size > 0] = values[order[place[size > 0]]]
+    return found
 
 
 def keep_only(graph: Graph, kept: Tensor) -> Graph:

@@ -69,8 +69,8 @@ def build_smoother(
         graph = source if isinstance(source.indices, Tensor) else source.torch()
     else:
         source = as_tensor(source)
-        size, kind = float(source.detach().abs().max()), torch.finfo(source.dtype)
-        low, high = kind.tiny**0.2, kind.max**0.2  # whose fourth powers are ordinary numbers
+        size, range_ = float(source.detach().abs().max()), torch.finfo(source.dtype)
+        low, high = range_.tiny**0.2, range_.max**0.2  # whose fourth powers are ordinary numbers
         if size and not low < size < high:
             raise InputError(
                 f"expected coordinates between {low:.0e} and {high:.0e}, got {size:.3g}: "

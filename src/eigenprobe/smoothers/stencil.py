@@ -68,16 +68,12 @@ class Balance:
     )
     bandwidth: float = 2.0  # c above
     steepest: float = 0.8  # sine of the angle beyond which an edge says nothing about an arc
-    ridge: float = 1e-2  # softness of balance, relative to the moments of the point
-    round_ridge: float = 2.0  # softness of roundness
-    end_ridge: float = (
-        1e3  # at a boundary: free, for the cells of its points may be halves or wholes (pixels)
-    )
+    ridge: float = 1e-3  # softness of balance, relative to the moments of the point
+    round_ridge: float = 0.2  # softness of roundness
+    end_ridge: float = 1.0  # the same at a boundary
     rounds: int = 3  # Newton rounds
-    steps: int = 30  # conjugate-gradient steps in each
-    tolerance: float = (
-        2e-2  # relative residual at which they end: weights within .008 of the exact ones
-    )
+    steps: int = 200  # conjugate-gradient steps in each
+    tolerance: float = 1e-3  # relative residual at which they end
     least_factor: float = 0.3  # a weight loses at most this factor in a round, so it stays positive
     farthest: float = (
         50.0  # exponent at which a Gaussian weight stops falling: exp(-50) instead of 0 far away
@@ -88,11 +84,6 @@ class Balance:
 
 
 BALANCE = Balance()
-# Other operators feel what a soft balance leaves: a slow drift of the mass off a boundary makes the
-# first eigenvalue of a square 3 per cent too low (free) or 2 too high (vanishing), with a firm one
-# below 1; and neighbours that are even in space are not in a stretched metric, where a grid is 12
-# per cent off with the usual roundness and 4 with this one.
-FIRM = Balance(ridge=1e-3, round_ridge=0.2, end_ridge=1.0, tolerance=1e-3, steps=200)
 # Where derivatives are asked for the dual systems are solved to rounding: what is left of them is
 # not smooth.
 EXACT = Balance(tolerance=1e-13, steps=2000)
