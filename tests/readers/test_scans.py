@@ -192,7 +192,7 @@ HEAD = "FIELDS {}\nSIZE {}\nTYPE F F F\nCOUNT 1 1 1\nWIDTH {}\nHEIGHT 1\nDATA {}
         ),
         (HEAD.format("x y w", "4 4 4", 9, "binary"), bytes(108), "no field 'z', there are x, y, w"),
         (HEAD.format("x y z", "4 4 3", 9, "binary"), bytes(108), "cannot read"),
-        (HEAD.format("x y z", "4 4 4", -9, "binary"), bytes(108), "holds no points"),
+        (HEAD.format("x y z", "4 4 4", -9, "binary"), bytes(108), "claims -9 points"),
         ("FIELDS x y z\n", b"", "cannot read"),
     ],
 )
@@ -212,19 +212,13 @@ def test_a_las_file_that_claims_more_than_it_holds(tmp_path: Path, points: np.nd
         load(path)
 
 
-@pytest.mark.parametrize(("place", "minor"), [(100, 2), (243, 4)])
-def test_a_header_that_claims_too_many_records_is_one_line(
-    tmp_path: Path, place: int, minor: int
-) -> None:
+def test_a_header_that_claims_too_many_records_is_one_line(tmp_path: Path) -> None:
     """The reader would make 4e9 empty records of a file of 2 kB: minutes, and all of the memory."""
     write_las(path := tmp_path / "scan.las", np.random.default_rng(0).random((50, 3)))
     data = bytearray(path.read_bytes())
-    data[25] = minor
-    struct.pack_into("<I", data, place, 2**32 - 2)
+    struct.pack_into("<I", data, 100, 2**32 - 2)
     path.write_bytes(data)
-    with pytest.raises(
-        InputError, match=r"scan.las ends early: its header claims 429496729\d records"
-    ):
+    with pytest.raises(InputError, match=r"ends early: its header claims 4294967294 records"):
         load(path)
 
 

@@ -23,8 +23,9 @@ from scipy.sparse import issparse
 
 from ..errors import InputError
 from ..host.files import check_size, load_npy, reading
+from .archives import chosen_array, open_archive
 from .mesh import Array
-from .tables import features_of, open_archive, read_table, table_path
+from .tables import FEATURE_NAMES, read_table, table_path
 
 PROJECTED = (
     1024  # columns of a wider sparse matrix: distances change by 3 % (one over the root of it)
@@ -48,7 +49,7 @@ def open_rows(source: object, labels: str | None = None, key: str | None = None)
             return Rows(load_npy(path, mapped=True))
         if suffix in (".h5", ".hdf5"):
             with reading(path):
-                return Rows(features_of(open_archive(path), path, key), path)
+                return Rows(chosen_array(open_archive(path), path, FEATURE_NAMES, key), path)
         if suffix == ".parquet":
             return Rows(ParquetColumns(path, labels), path)
         features = read_table(path, labels, key).features
