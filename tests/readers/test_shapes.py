@@ -79,7 +79,7 @@ def test_npz_by_name_and_dtypes(tmp_path) -> None:
     np.savez(path, vertices=vertices, faces=faces)  # a mesh
     assert (load(path).faces == faces).all()
     np.savez(path, vertices=vertices, faces=faces + 1)
-    with pytest.raises(InputError, match="faces must index 110 vertices, got indices 1 to 110"):
+    with pytest.raises(InputError, match=r"faces must index \d+ vertices, got indices 1 to"):
         load(path)
     np.save(tmp_path / "a.npy", np.eye(3, dtype=np.float32))
     assert load(tmp_path / "a.npy").vertices.dtype == np.float32

@@ -86,7 +86,7 @@ def test_sparse_files_that_cannot_be_true(tmp_path: Path, counts: sparse.csr_mat
     for name, told in {
         "a.mtx": "claims 1000000000 numbers, 1 follow",
         "b.mtx": "claims 80 GB",
-        "c.mtx": "cannot read",
+        "c.mtx": "got a file without a header",
         "d.npz": "cannot",
     }.items():
         with pytest.raises(InputError, match=told) as caught:

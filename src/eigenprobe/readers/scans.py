@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError, extra
-from ..host.files import check_size
+from ..host.files import check_size, reading
 from .mesh import Array
 
 AXES = ("x", "y", "z")
@@ -189,15 +189,17 @@ def _conf_views(conf: Path) -> list[tuple[Path, Array]]:
     from scipy.spatial.transform import Rotation
 
     views = []
-    for line in conf.read_text(encoding="utf-8").splitlines():
-        words = line.split()
-        if words[:1] not in (["bmesh"], ["mesh"]):
-            continue
-        if len(words) < 9:
-            raise InputError(f"{conf}: expected bmesh FILE tx ty tz qi qj qk ql, got {line!r}")
-        numbers = np.array(words[2:9], dtype=np.float64)
-        turn = Rotation.from_quat(numbers[3:]).inv().as_matrix()
-        views.append((conf.parent / Path(words[1]).name, np.column_stack([turn, numbers[:3]])))
+    with reading(conf):
+        lines = [line.split() for line in conf.read_text(encoding="utf-8").splitlines()]
+        for words in lines:
+            if words[:1] not in (["bmesh"], ["mesh"]):
+                continue
+            if len(words) < 9:
+                wanted = "expected bmesh FILE tx ty tz qi qj qk ql"
+                raise InputError(f"{conf}: {wanted}, got {' '.join(words)!r}")
+            numbers = np.array(words[2:9], dtype=np.float64)
+            turn = Rotation.from_quat(numbers[3:]).inv().as_matrix()
+            views.append((conf.parent / Path(words[1]).name, np.column_stack([turn, numbers[:3]])))
     return views
 
 
@@ -210,7 +212,8 @@ def _pose_beside(view: Path) -> Array | None:
         with path.open(encoding="utf-8", errors="replace") as file:
             words = file.read(POSE_LENGTH).split()
         if len(words) in (12, 16):
-            return np.array(words, dtype=np.float64).reshape(-1, 4)[:3]
+            with suppress(ValueError):  # not numbers
+                return np.array(words, dtype=np.float64).reshape(-1, 4)[:3]
         if ending != ".txt":
-            raise InputError(f"{path} must hold a pose (3, 4) or (4, 4), got {len(words)} numbers")
+            raise InputError(f"{path} must hold a pose (3, 4) or (4, 4), got others")
     return None

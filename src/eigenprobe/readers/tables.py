@@ -90,8 +90,11 @@ def read_table(
         names = [*map(str, getattr(features, "columns", ()))]
         names = names or [f"x{i}" for i in range(features.shape[1])]
         if columns or drop:
-            left_out = [name for name in drop if name != inside]
-            chosen = _choose_columns(names, columns, left_out, path)
+            left_out = pick(names, len(names), [name for name in drop if name != inside], path)
+            wanted = pick(names, len(names), columns, path) or range(len(names))
+            chosen = [place for place in wanted if place not in left_out]
+            if not chosen:
+                raise InputError(f"{path}: no column is left")
             features = getattr(features, "iloc", features)[:, chosen]
             names = [names[i] for i in chosen]
         features = _numbers(features, path)
@@ -118,20 +121,6 @@ def _numbers(features: Any, path: Path) -> Any:
     if features.dtype.kind not in "fiub":
         raise InputError(f"{path} must hold numbers, got {features.dtype}")
     return features
-
-
-def _choose_columns(
-    names: Sequence[str], columns: Sequence[str], drop: Sequence[str], path: Path
-) -> list[int]:
-    """Positions of the ``columns`` (all unless given) without those of ``drop``; each is a name or
-    a number from 0.
-    """
-    left_out = set(pick(names, len(names), drop, path))
-    wanted = pick(names, len(names), columns, path) or range(len(names))
-    chosen = [at for at in wanted if at not in left_out]
-    if not chosen:
-        raise InputError(f"{path}: no column is left")
-    return chosen
 
 
 def table_path(path: str | os.PathLike[str]) -> Path:
@@ -193,15 +182,16 @@ def _sparse(parts: Any, kind: str, shape: Any, path: Path) -> Any:
 def _matrix_market(path: Path) -> Any:
     """By pandas: the reader of scipy writes past its memory where a file is damaged."""
     import pandas
-    from scipy.io import mminfo
 
-    rows, columns, entries, form, kind, symmetry = mminfo(path)
-    if (form, symmetry) != ("coordinate", "general") or kind not in ("real", "integer"):
-        got = f"a matrix {form} {kind} {symmetry}"
-        raise InputError(f"{path} must hold a matrix coordinate real general, got {got}")
-    check_size(path, 8.0 * (rows + columns))
-    options: Any = {"sep": r"\s+", "comment": "%", "header": None, "skiprows": 1}
+    with path.open(encoding="latin-1") as file:
+        form = file.readline().lower().split()[1:]
+    if form[1:2] != ["coordinate"] or form[2:] not in (["real", "general"], ["integer", "general"]):
+        wanted = f"{path} must hold a matrix coordinate real general"
+        raise InputError(f"{wanted}, got a {' '.join(form) or 'file without a header'}")
+    options: Any = {"sep": r"\s+", "comment": "%", "header": None}
     table = pandas.read_csv(path, **options, dtype=np.float64, float_precision="round_trip")
+    rows, columns, entries = map(int, table.to_numpy()[0])
+    check_size(path, 8.0 * (rows + columns))
     if table.shape != (entries + 1, 3):
         count = f"its header claims {entries} numbers, {len(table) - 1} follow"
         raise InputError(f"{path} is damaged: {count}")
