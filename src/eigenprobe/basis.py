@@ -25,7 +25,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from .cloud import LARGEST, Array, Origin, strided, unmasked
+from .cloud import LARGEST, Array, Origin, real_numbers
 from .errors import InputError
 from .host.device import moved
 from .host.files import Facts, atomic_path, reading
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 FORMAT = "eigenprobe.basis/1"
 # The arrays of a file, those that convert with the basis first.
 STORED = ("normalized", "mass", "eigenvalues", "points", "lifted", "faces", "rows", "short_cuts")
+PLACES = ("faces", "short_cuts")  # of which each number is a point of the basis
 E = TypeVar("E", bound=Any)
 A = TypeVar("A", bound=Any)  # NDArray[Any] or Tensor: the arrays of a basis
 Numpy = NDArray[Any]
@@ -331,22 +332,14 @@ class Basis(Generic[A]):
             raise InputError(
                 f"this basis (method {method!r}) has no values at new points: decompose its points"
             )
-        given = strided(points) if isinstance(points, Tensor) else unmasked(points)
-        if given.is_complex() if isinstance(given, Tensor) else given.dtype.kind not in "fiu":
-            raise InputError(f"expected new points of real numbers, got dtype {given.dtype}")
-        x = (
-            given
-            if isinstance(given, Tensor)
-            else torch.as_tensor(np.require(given, np.float64, ["C", "W"]))
-        )
+        x = real_numbers(points, "new points")[1]
         if x.ndim != 2 or (self.points is not None and x.shape[1] != self.points.shape[1]):
             d = "d" if self.points is None else self.points.shape[1]
             raise InputError(f"expected new points of shape (m, {d}), got {tuple(x.shape)}")
         finite = torch.isfinite(x).all(1)
         if not bool(finite.all()):
-            raise InputError(
-                f"new points must be finite, row {int((~finite).nonzero()[0, 0])} is not"
-            )
+            row = int((~finite).nonzero()[0, 0])
+            raise InputError(f"new points must be finite, row {row} is not")
         values: Any = self.extension(x)[:, : self.k].to(torch.as_tensor(self.normalized).dtype)
         return _numpy(values) if isinstance(self.normalized, np.ndarray) else values
 
@@ -518,47 +511,28 @@ def _recorded(header: Facts) -> OperatorSource | None:
 
 def _check_stored(tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> None:
     """Whether the tensors of a file are finite numbers that fit each other."""
+    q, mass = tensors["normalized"], tensors["mass"]
+    n = len(q)
+    shapes = {"lifted": q.shape, "rows": (n,), "points": (n, *tensors.get("points", q).shape[1:2])}
     for name, tensor in tensors.items():
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+        index = name in ("faces", "rows", "short_cuts") or name.endswith("indices")
+        if tuple(tensor.shape) != tuple(shapes.get(name, tensor.shape)):
+            got = f"{tuple(tensor.shape)} for a basis {tuple(q.shape)}"
+            raise InputError(f"expected {name!r} to fit the basis, got shape {got} in {path}")
+        if not bool(torch.isfinite(tensor).all()):
             raise InputError(f"expected finite numbers, got NaN or infinity in {name!r} of {path}")
-        if (
-            name != "eigenvalues"
-            and tensor.numel()
-            and float(tensor.double().abs().max()) > LARGEST
-        ):
-            raise InputError(
-                f"expected numbers of at most {LARGEST:.0e}, got others in {name!r} of {path}"
-            )
-        whole = not name.startswith("extension.") or name.endswith("indices")
-        if not whole and tensor.dtype not in (torch.float32, torch.float64):
-            raise InputError(
-                f"expected single or double precision, got {tensor.dtype} in {name!r} of {path}"
-            )
-    q, mass, points = tensors["normalized"], tensors["mass"], tensors.get("points")
-    sound = (mass > 0).all() if "lifted" not in tensors else (mass >= 0).all()
-    if q.ndim != 2 or not q.is_floating_point() or not bool(sound):
-        raise InputError(
-            f"expected a basis (n, K) and a positive mass, got {tuple(q.shape)} {q.dtype} in {path}"
-        )
-    if points is not None and (points.ndim != 2 or len(points) != len(q)):
-        raise InputError(
-            f"expected points ({len(q)}, d) for a basis, got {tuple(points.shape)} in {path}"
-        )
-    lifted = tensors.get("lifted")
-    if lifted is not None and lifted.shape != q.shape:
-        raise InputError(
-            f"expected lifted vectors {tuple(q.shape)}, got {tuple(lifted.shape)} in {path}"
-        )
-    faces, rows = tensors.get("faces"), tensors.get("rows")
-    if faces is not None and not (
-        faces.ndim == 2 and bool(((faces >= 0) & (faces < len(q))).all())
-    ):
-        raise InputError(f"expected faces (f, 3) of {len(q)} points, got others in {path}")
-    short_cuts = tensors.get("short_cuts")
-    if short_cuts is not None and not bool(((short_cuts >= 0) & (short_cuts < len(q))).all()):
-        raise InputError(f"expected short-cuts between {len(q)} points, got others in {path}")
-    if rows is not None and (tuple(rows.shape) != (len(q),) or not bool((rows >= 0).all())):
-        raise InputError(f"expected {len(q)} rows, got {tuple(rows.shape)} in {path}")
+        largest = float(tensor.double().abs().max()) if tensor.numel() else 0.0
+        if name != "eigenvalues" and largest > LARGEST:
+            most = f"expected numbers of at most {LARGEST:.0e}"
+            raise InputError(f"{most}, got {largest:.3g} in {name!r} of {path}")
+        if index and tensor.numel() and (tensor.min() < 0 or (name in PLACES and largest >= n)):
+            raise InputError(f"expected places among {n} points, got others in {name!r} of {path}")
+        learned = name.startswith("extension.") and not index
+        if (learned or tensor is q) and tensor.dtype not in (torch.float32, torch.float64):
+            wanted = "expected single or double precision"
+            raise InputError(f"{wanted}, got {tensor.dtype} in {name!r} of {path}")
+    if not bool((mass >= 0 if "lifted" in tensors else mass > 0).all()):
+        raise InputError(f"expected a positive mass, got others in {path}")
 
 
 def _within(values: Tensor, dtype: torch.dtype) -> Tensor:

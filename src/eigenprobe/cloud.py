@@ -30,8 +30,8 @@ BLOCK = 1 << 18  # numbers moved into a frame at once on a processor
 # sizes of a cloud whose eigenvalues, one over its square, are ordinary numbers
 SMALLEST, LARGEST = 1e-140, 1e140
 SOME = 1000  # rows that are looked at
-# How far numbers that single precision has rounded lie from it as text of nine digits, in its steps:
-# numbers that it has not rounded lie half a step away, and of 1000 points none lies that near.
+# How far text of nine digits lies from the number in single precision that it stands for, in steps:
+# numbers that were not rounded lie up to half a step away, so of 1000 not all lie so near.
 ROUNDED = 0.05
 
 
@@ -81,19 +81,12 @@ def points_and_faces(source: Any) -> tuple[Any, np.ndarray | None]:
         wanted = "points (n, d), a file, a mesh, or an object with vertices, points or pos"
         raise InputError(f"expected {wanted}, got {type(source).__name__}")
     faces = as_array(_first(source, ("faces", "triangles", "face")))
-    flat = faces.ndim == 1  # VTK: 3, a, b, c, 3, d, e, f, ...
-    if (
-        faces.ndim == 0
-        or faces.size == 0
-        or (flat and not (len(faces) % 4 == 0 and (faces[::4] == 3).all()))
-    ):
+    if faces.ndim == 1 and len(faces) % 4 == 0 and (faces[::4] == 3).all():
+        faces = faces.reshape(-1, 4)[:, 1:]  # VTK: 3, a, b, c, 3, d, e, f, ...
+    elif faces.ndim == 2 and (getattr(source, "face", None) is not None or faces.shape[1] != 3):
+        faces = faces.T  # PyTorch Geometric: (3, f)
+    if faces.ndim != 2 or faces.size == 0:
         return _array(points), None
-    if flat:
-        faces = faces.reshape(-1, 4)[:, 1:]
-    elif (
-        getattr(source, "face", None) is not None or faces.shape[1] != 3
-    ):  # PyTorch Geometric: (3, f)
-        faces = faces.T
     return _array(points), faces.astype(np.int64)
 
 
@@ -105,12 +98,9 @@ def _first(source: object, names: tuple[str, ...]) -> Any:
 
 def is_mesh_pair(source: object) -> bool:
     """Whether this is ``(V, F)``: points and triples of their indices, and not two clouds."""
-    if (
-        not isinstance(source, tuple)
-        or len(source) != 2
-        or np.ndim(source[0]) != 2
-        or np.ndim(source[1]) != 2
-    ):
+    if not isinstance(source, tuple) or len(source) != 2:
+        return False
+    if np.ndim(source[0]) != 2 or np.ndim(source[1]) != 2:
         return False
     faces = _array(source[1])
     whole = not faces.is_floating_point() if isinstance(faces, Tensor) else faces.dtype.kind in "iu"
@@ -129,26 +119,18 @@ def listed_clouds(points: Any) -> list[Any] | None:
         return None
     clouds = list(points)
     if not clouds:
-        raise InputError(
-            f"expected at least one cloud, got an empty {'list' if listed else 'batch'}"
-        )
-    return (
-        clouds
-        if not isinstance(points, (list, tuple)) or any(_is_cloud(each) for each in clouds)
-        else None
-    )
+        kind = "list" if listed else "batch"
+        raise InputError(f"expected at least one cloud, got an empty {kind}")
+    if isinstance(points, (list, tuple)) and not any(_is_cloud(each) for each in clouds):
+        return None
+    return clouds
 
 
 def _is_cloud(each: object) -> bool:
     if isinstance(each, (list, tuple)):
-        return bool(each) and (
-            isinstance(each[0], (list, tuple)) or getattr(each[0], "ndim", 0) > 0
-        )
-    return (
-        getattr(each, "ndim", 0) > 1
-        or isinstance(each, (str, os.PathLike))
-        or _first(each, CARRIERS) is not None
-    )
+        return bool(each) and (isinstance(each[0], (list, tuple)) or np.ndim(each[0]) > 0)
+    named = isinstance(each, (str, os.PathLike)) or _first(each, CARRIERS) is not None
+    return named or getattr(each, "ndim", 0) > 1
 
 
 def _warn_of_rounding(array: Any) -> None:
@@ -200,6 +182,22 @@ def _array(values: object) -> Any:
     return values if isinstance(values, Tensor) else np.asarray(values)
 
 
+def real_numbers(points: Any, what: str = "points") -> tuple[Array, Tensor]:
+    """An array or tensor of real numbers, dense and unmasked, as it is and as a tensor (an array in
+    double precision)."""
+    if isinstance(points, Tensor):
+        array = tensor = strided(points)
+        real = not (tensor.is_complex() or tensor.dtype == torch.bool)
+    else:
+        array = unmasked(points)
+        real = array.dtype.kind in "fiu"
+    if not real:
+        raise InputError(f"expected {what} of real numbers, got dtype {array.dtype}")
+    if not isinstance(points, Tensor):
+        tensor = torch.as_tensor(np.require(array, np.float64, ["C", "W"]))  # writable
+    return array, tensor
+
+
 def check_points(
     points: Array, k: int, device: str | torch.device | None = None, *, finite: bool = True
 ) -> tuple[Tensor, Origin]:
@@ -207,24 +205,14 @@ def check_points(
     came from.
     """
     points, _ = points_and_faces(points)
-    is_numpy = not isinstance(points, Tensor)
-    array: Any = unmasked(points) if is_numpy else strided(points)
-    real = (
-        array.dtype.kind in "fiu"
-        if is_numpy
-        else not (array.is_complex() or array.dtype == torch.bool)
-    )
-    if not real:
-        raise InputError(f"expected points of real numbers, got dtype {array.dtype}")
+    array, tensor = real_numbers(points)
     if array.ndim != 2 or array.shape[1] < 1:
         raise InputError(f"expected points of shape (n, d), got {tuple(array.shape)}")
     check_count(array.shape[0], k)
     _warn_of_rounding(array)
-    tensor = torch.as_tensor(
-        np.require(array, np.float64, ["C", "W"]) if is_numpy else array
-    )  # writable
+    is_numpy = isinstance(array, np.ndarray)
     floating = array.dtype.kind == "f" if is_numpy else tensor.is_floating_point()
-    single = floating and (array.dtype.itemsize if is_numpy else tensor.element_size()) <= 4
+    single = floating and array.dtype.itemsize <= 4
     origin = Origin(array, torch.float32 if single else torch.float64, tensor.device, is_numpy)
     tensor = tensor.detach().to(
         device=None if device is None else resolved(device), dtype=torch.float64
@@ -248,18 +236,11 @@ def as_tensor(points: object) -> Tensor:
 
 def strided(points: Tensor) -> Tensor:
     """The tensor itself; one that is sparse, nested, quantised or without storage is an error."""
-    if points.layout != torch.strided or points.is_quantized or points.is_meta or points.is_nested:
-        kind = (
-            "quantised"
-            if points.is_quantized
-            else "meta"
-            if points.is_meta
-            else str(points.layout)[6:]
-        )
-        kind = "nested" if points.is_nested else kind
-        raise InputError(
-            f"expected a dense tensor of ordinary numbers, got a {kind} one of dtype {points.dtype}"
-        )
+    odd = {"nested": points.is_nested, "quantised": points.is_quantized, "meta": points.is_meta}
+    odd[str(points.layout)[6:]] = points.layout != torch.strided
+    if kinds := [kind for kind, found in odd.items() if found]:
+        got = f"a {kinds[0]} one of dtype {points.dtype}"
+        raise InputError(f"expected a dense tensor of ordinary numbers, got {got}")
     return points
 
 
