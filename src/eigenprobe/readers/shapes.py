@@ -142,8 +142,22 @@ def load(
 
 
 def save(shape: Shape, path: str | os.PathLike[str]) -> None:
-    """Write a mesh (obj, off, ply, stl, glb) or a cloud (ply, xyz, csv, npy) by extension, whole or
-    not at all.
+    """Write a mesh or a cloud by its extension, whole or not at all.
+
+    Parameters
+    ----------
+    shape
+        A mesh, or a cloud where its ``faces`` are None.
+    path
+        An obj, off, ply, stl or glb file of a mesh; a ply, xyz, txt, csv or npy file of a cloud.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     save(Shape(np.eye(3), np.array([[0, 1, 2]])), Path(folder) / "one.off")
+    ...     load(Path(folder) / "one.off")
+    Shape('one', 3 vertices, 1 faces)
     """
     path = Path(path)
     suffix = path.suffix.lower()
@@ -174,8 +188,31 @@ def find_shapes(
     *,
     below: bool = False,
 ) -> list[Path]:
-    """The readable files among ``paths``; a folder stands for all it holds but hidden files, sorted
-    by name, and with ``below``, as an address always, for what its sub-folders hold too."""
+    """The files of shapes among paths and in folders.
+
+    Parameters
+    ----------
+    paths
+        One path or several: a file, an address that fsspec reads, or a folder, which stands for
+        all that it holds but hidden files, sorted by name. A folder of views with their poses is
+        one shape.
+    suffixes
+        The endings of files that are taken from folders.
+    below
+        Whether a folder stands for what its sub-folders hold too, as an address always does.
+
+    Returns
+    -------
+    list of Path
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     save(Shape(np.eye(3)), Path(folder) / "three.xyz")
+    ...     [path.name for path in find_shapes(folder)]
+    ['three.xyz']
+    """
     found: list[Path] = []
     for path in map(Path, [paths] if isinstance(paths, str) else paths):
         away = address(path)
