@@ -248,6 +248,14 @@ class Basis(Generic[A]):
         Returns
         -------
         ``V^T M f``, ``(K,)`` or ``(K, m)``.
+
+        Examples
+        --------
+        >>> from eigenprobe import decompose
+        >>> angle = np.arange(200) * np.pi / 100
+        >>> basis = decompose(np.stack([np.cos(angle), np.sin(angle)], 1), k=5)
+        >>> (basis.project(np.ones(200)).round(6) + 0.0).tolist()
+        [1.0, 0.0, 0.0, 0.0, 0.0]
         """
         f = self._functions(f)
         root = self.mass**0.5
@@ -264,6 +272,15 @@ class Basis(Generic[A]):
         Returns
         -------
         ``V c``, ``(n,)`` or ``(n, m)``.
+
+        Examples
+        --------
+        >>> from eigenprobe import decompose
+        >>> angle = np.arange(200) * np.pi / 100
+        >>> basis = decompose(np.stack([np.cos(angle), np.sin(angle)], 1), k=5)
+        >>> f = basis.points[:, 0]
+        >>> bool(np.allclose(basis.reconstruct(basis.project(f)), f, atol=1e-3))
+        True
         """
         c = self._like(coefficients)
         if c.ndim > 2 or c.shape[0] > self.k:
@@ -286,6 +303,15 @@ class Basis(Generic[A]):
         Returns
         -------
         ``V g(lambda) V^T M f``.
+
+        Examples
+        --------
+        >>> from eigenprobe import decompose
+        >>> angle = np.arange(200) * np.pi / 100
+        >>> basis = decompose(np.stack([np.cos(angle), np.sin(angle)], 1), k=5)
+        >>> warm = basis.filter(basis.points[:, 0], lambda e: np.exp(-e))
+        >>> bool(np.allclose(warm, np.exp(-1) * basis.points[:, 0], atol=1e-3))
+        True
         """
         gain = self._like(response(self.eigenvalues) if callable(response) else response)
         if tuple(gain.shape) != (self.k,):
@@ -296,8 +322,27 @@ class Basis(Generic[A]):
         return self.reconstruct(gain * c if c.ndim == 1 else gain[:, None] * c)
 
     def operator(self, normalized: bool = True) -> SpectralOperator[A]:
-        """``Q diag(lambda) Q^T``, or ``M^{-1/2} Q diag(lambda) Q^T M^{1/2}``, which acts on
-        functions.
+        """The operator that the basis stands for, without ever forming the ``n x n`` matrix.
+
+        Parameters
+        ----------
+        normalized
+            ``Q diag(lambda) Q^T``; else ``M^{-1/2} Q diag(lambda) Q^T M^{1/2}``, which acts on
+            functions.
+
+        Returns
+        -------
+        SpectralOperator
+            Which has ``@``, ``shape`` and ``to_dense()``.
+
+        Examples
+        --------
+        >>> from eigenprobe import decompose
+        >>> angle = np.arange(200) * np.pi / 100
+        >>> basis = decompose(np.stack([np.cos(angle), np.sin(angle)], 1), k=5)
+        >>> f = basis.vectors[:, 1]
+        >>> bool(np.allclose(basis.operator(normalized=False) @ f, f, atol=1e-2))
+        True
         """
         if normalized:
             return SpectralOperator(self.normalized, self.eigenvalues, self.normalized)
@@ -306,7 +351,25 @@ class Basis(Generic[A]):
 
     @validated
     def truncate(self, k: int) -> Basis[A]:
-        """The first ``k`` vectors only."""
+        """The basis of the first vectors only.
+
+        Parameters
+        ----------
+        k
+            How many, from 1 to K.
+
+        Returns
+        -------
+        Basis
+
+        Examples
+        --------
+        >>> from eigenprobe import decompose
+        >>> angle = np.arange(200) * np.pi / 100
+        >>> basis = decompose(np.stack([np.cos(angle), np.sin(angle)], 1), k=5)
+        >>> basis.truncate(3).vectors.shape
+        (200, 3)
+        """
         if not 1 <= k <= self.k:
             raise InputError(f"expected 1 <= k <= {self.k}, got {k}")
         lifted = None if self.lifted is None else self.lifted[:, :k]
@@ -326,6 +389,14 @@ class Basis(Generic[A]):
         -------
         ``(m, K)``. Each row depends on its own point alone, and is the fitted one at a fitted
         point.
+
+        Examples
+        --------
+        >>> from eigenprobe import decompose
+        >>> angle = np.arange(200) * np.pi / 100
+        >>> basis = decompose(np.stack([np.cos(angle), np.sin(angle)], 1), k=5)
+        >>> bool(np.allclose(basis(basis.points[:7]), basis.vectors[:7]))
+        True
         """
         if self.extension is None:
             method = self.info.get("method", "unknown")
@@ -359,10 +430,25 @@ class Basis(Generic[A]):
         return replace(result.numpy() if origin.numpy else result, points=origin.points)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything, the extension included, as one safetensors file (whole or not at all).
+        """Write everything, the extension included, as one file (whole or not at all).
 
-        Other suffixes are for other programs (`geometry.export`): ply, vtk and vtu carry the
-        points, the faces and the vectors as scalars, npz and mat the arrays.
+        Parameters
+        ----------
+        path
+            A safetensors file, which `load` reads. Other suffixes are for other programs
+            (`geometry.export`): ply, vtk and vtu carry the points, the faces and the vectors as
+            scalars, npz and mat the arrays, csv a line per point.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from eigenprobe import decompose
+        >>> angle = np.arange(200) * np.pi / 100
+        >>> basis = decompose(np.stack([np.cos(angle), np.sin(angle)], 1), k=5)
+        >>> with TemporaryDirectory() as folder:
+        ...     basis.save(f"{folder}/ring.safetensors")
+        ...     Basis.load(f"{folder}/ring.safetensors").k
+        5
         """
         if os.path.splitext(path)[1].lower() not in ("", ".safetensors"):
             from .geometry.export import write_functions
@@ -386,7 +472,17 @@ class Basis(Generic[A]):
     @classmethod
     @validated
     def load(cls, path: str | os.PathLike[str]) -> Basis[Numpy]:
-        """Read what `save` wrote, as numpy arrays."""
+        """Read what `save` wrote, as numpy arrays.
+
+        Parameters
+        ----------
+        path
+            A safetensors file.
+
+        Returns
+        -------
+        Basis
+        """
         if not os.path.isfile(path):
             raise InputError(f"no such basis file: {path}")
         with reading(path, "a basis written by eigenprobe"):
@@ -429,12 +525,24 @@ class Basis(Generic[A]):
         faces: Array = None,
         **view: Any,
     ) -> Any:
-        """Eigenfunctions drawn on the points: a matplotlib Figure, or with ``interactive`` a scene
-        to turn.
+        """Eigenfunctions drawn on the points.
 
-        ``indices`` says which columns of ``vectors`` (a number: the first so many; default: ten
-        after the constant). ``view`` are options of `viz.figures.eigenfunctions`: path, per_row,
-        azimuth, elevation, up, size; of an interactive one: limit, the most points in it.
+        Parameters
+        ----------
+        indices
+            Which columns of ``vectors``, or a number: the first so many. By default ten after the
+            constant.
+        interactive
+            Whether to make a scene to turn, for a notebook.
+        faces
+            Triangles ``(f, 3)`` between the points, if not those of the basis.
+        view
+            Options of `viz.figures.eigenfunctions`: path, per_row, azimuth, elevation, up, size; of
+            an interactive scene: limit, the most points in it.
+
+        Returns
+        -------
+        A matplotlib Figure, or a scene.
         """
         if self.points is None:
             raise InputError("a plot needs points, this basis carries none")
@@ -452,8 +560,14 @@ class Basis(Generic[A]):
         return eigenfunctions(self.points, self.vectors, **shown, **view)
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write one HTML page to explore in a browser; ``options`` are those of
-        `viz.report.write_report`.
+        """Write one HTML page to explore in a browser.
+
+        Parameters
+        ----------
+        path
+            An html file.
+        options
+            Of `viz.report.write_report`.
         """
         from .viz.report import write_report
 
