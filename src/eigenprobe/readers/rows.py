@@ -67,9 +67,8 @@ class Rows:
         self.shape = (int(array.shape[0]), int(array.shape[1]))
 
     def take(self, rows: Array) -> Array:
-        order = np.argsort(
-            rows, kind="stable"
-        )  # HDF5 wants ascending rows, and a disk reads them faster
+        # HDF5 wants ascending rows, and a disk reads them faster.
+        order = np.argsort(rows, kind="stable")
         found = self._read(rows[order])
         result = np.empty_like(found)
         result[order] = found
@@ -110,9 +109,8 @@ class SparseRows:
         if matrix.shape[1] > PROJECTED and missing == 0 and linear:
             from sklearn.random_projection import SparseRandomProjection
 
-            self.projection = SparseRandomProjection(
-                PROJECTED, dense_output=True, random_state=0
-            ).fit(matrix[:1])
+            drawn = SparseRandomProjection(PROJECTED, dense_output=True, random_state=0)
+            self.projection = drawn.fit(matrix[:1])
         self.shape = (matrix.shape[0], matrix.shape[1] if self.projection is None else PROJECTED)
 
     def __getitem__(self, rows: object) -> Array:
@@ -145,9 +143,8 @@ class Items:
 
     def __init__(self, dataset: Any) -> None:
         if not hasattr(dataset, "__len__") or len(dataset) == 0:
-            raise InputError(
-                f"the data set is empty, or its items have no number: got {type(dataset).__name__}"
-            )
+            got = type(dataset).__name__
+            raise InputError(f"the data set is empty, or its items have no number: got {got}")
         self.dataset = dataset
         self.shape = (len(dataset), len(self._row(0)))
 
