@@ -290,14 +290,12 @@ def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
         raise InputError(f"{path} ends early: its header claims {sum(claimed)} elements")
     # Materials of an obj file are other files.
     own: dict[str, Any] = {"skip_materials": True} if path.suffix.lower() == ".obj" else {}
-    loaded: Any = trimesh.load(path, process=False, maintain_order=True, **own)
-    parts: list[Any] = [loaded]
-    if isinstance(loaded, trimesh.Scene):  # one mesh may stand in many places
-        placed = [loaded.geometry[loaded.graph[node][1]] for node in loaded.graph.nodes_geometry]
-        check_size(path, 24.0 * sum(len(getattr(part, "vertices", ())) for part in placed))
-        parts = loaded.dump()
+    scene: Any = trimesh.load_scene(path, process=False, maintain_order=True, **own)
+    placed = [scene.geometry[scene.graph[node][1]] for node in scene.graph.nodes_geometry]
+    # One mesh may stand in many places.
+    check_size(path, 24.0 * sum(len(getattr(part, "vertices", ())) for part in placed))
     vertices, faces, offset = [np.zeros((0, 3))], [], 0
-    for part in parts:
+    for part in scene.dump():
         vertices.append(np.asarray(getattr(part, "vertices", vertices[0]), dtype=np.float64))
         if len(getattr(part, "faces", ())):  # a cloud has no faces, a path (lines) has neither
             faces.append(np.asarray(part.faces, dtype=np.int64) + offset)
