@@ -44,22 +44,6 @@ def test_clouds_come_back(tmp_path, rng, suffix) -> None:
     assert "cloud" in repr(shape)
 
 
-def test_text_in_many_dialects(tmp_path) -> None:
-    expected = [[1.0, 2.0, 3.0], [4.0, 5.0, -6e-3]]
-    for number, text in enumerate(
-        [
-            "1 2 3\n4 5 -6e-3\n",
-            "# comment\n1\t2\t3\n\n4  5  -6e-3",
-            "x,y,z\n1,2,3\n4,5,-6e-3\n",
-            "1;2;3\n4;5;-6e-3\n",
-            " 1, 2, 3\n 4, 5, -6e-3\n",
-        ]
-    ):
-        path = tmp_path / f"{number}.csv"
-        path.write_text(text)
-        assert load(path).vertices.tolist() == expected, text
-
-
 def test_npz_by_name_and_dtypes(tmp_path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, labels=np.arange(3), points=np.eye(3, dtype=np.float16))

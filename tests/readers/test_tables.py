@@ -143,10 +143,15 @@ def test_the_only_table_of_a_file_is_the_features(tmp_path: Path, rng: np.random
 
 def test_an_index_is_no_feature(tmp_path: Path) -> None:
     frame = pandas.DataFrame({"id": [3, 1, 4, 1], "a": np.ones(4), "b": np.zeros(4)})
-    frame.to_csv(path := tmp_path / "t.csv", index=False)
-    with pytest.warns(EigenprobeWarning, match=r"t.csv: the first column \(id\) is an index"):
+    path = tmp_path / "t.csv"
+    for index in (True, False):  # that of pandas, without a name, or a column
+        (frame.set_index("id") if index else frame).to_csv(path, index=index)
+        with pytest.warns(EigenprobeWarning, match=r"t.csv: the first column \(id\) is an index"):
+            assert read_table(path).names == ["a", "b"]
+        assert read_table(path, labels="id").labels.tolist() == [3, 1, 4, 1]
+    frame[["a", "b"]].to_csv(path)
+    with pytest.warns(EigenprobeWarning, match="t.csv: the first column"):
         assert read_table(path).names == ["a", "b"]
-    assert read_table(path, labels="id").labels.tolist() == [3, 1, 4, 1]
 
 
 def test_codes_of_cells_outside_their_categories_are_unknown(

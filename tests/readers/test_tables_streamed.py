@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe.errors import EigenprobeWarning, InputError
+from eigenprobe.errors import InputError
 from eigenprobe.readers.rows import open_rows
 from eigenprobe.readers.tables import read_table
 
@@ -93,10 +93,3 @@ def test_errors_say_what_came(tmp_path: Path, rng: np.random.Generator) -> None:
     np.save(tmp_path / "line.npy", np.arange(3.0))
     with pytest.raises(InputError, match="table"):
         read_table(tmp_path / "line.npy")
-
-
-def test_the_index_of_a_data_frame_is_no_feature(tmp_path: Path) -> None:
-    pandas.DataFrame(np.eye(4), columns=list("abcd")).to_csv(tmp_path / "t.csv")
-    with pytest.warns(EigenprobeWarning, match="t.csv: the first column"):
-        table = read_table(tmp_path / "t.csv")
-    assert table.names == list("abcd") and np.array_equal(table.features, np.eye(4))
