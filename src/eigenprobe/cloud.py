@@ -185,17 +185,16 @@ def _array(values: object) -> Any:
 def real_numbers(points: Any, what: str = "points") -> tuple[Array, Tensor]:
     """An array or tensor of real numbers, dense and unmasked, as it is and as a tensor (an array in
     double precision)."""
+    array: Array = strided(points) if isinstance(points, Tensor) else unmasked(points)
     if isinstance(points, Tensor):
-        array = tensor = strided(points)
-        real = not (tensor.is_complex() or tensor.dtype == torch.bool)
+        real = not (array.is_complex() or array.dtype == torch.bool)
     else:
-        array = unmasked(points)
         real = array.dtype.kind in "fiu"
     if not real:
         raise InputError(f"expected {what} of real numbers, got dtype {array.dtype}")
-    if not isinstance(points, Tensor):
-        tensor = torch.as_tensor(np.require(array, np.float64, ["C", "W"]))  # writable
-    return array, tensor
+    if isinstance(points, Tensor):
+        return array, array
+    return array, torch.as_tensor(np.require(array, np.float64, ["C", "W"]))  # writable
 
 
 def check_points(

@@ -118,8 +118,8 @@ def read_pcd(path: Path) -> Array:
         layout = np.dtype([(str(i), f, (w,)) for i, (f, w) in enumerate(zip(forms, widths))])
         data = _unpacked(data, path) if packed else data
         records = np.frombuffer(data, layout, min(1 if packed else n, len(data) // layout.itemsize))
-        columns = [records[str(i)].reshape(-1, counts[i])[:, 0] for i in places]
-        points = np.column_stack(columns).astype(np.float64)
+        first = [records[str(i)].reshape(-1, counts[i])[:, 0] for i in places]
+        points = np.column_stack(first).astype(np.float64)
     if len(points) != n:
         raise InputError(f"{path} ends early: its header claims {n} points")
     return points
@@ -181,8 +181,8 @@ def posed_views(place: Path, endings: tuple[str, ...]) -> list[tuple[Path, Array
     if len(confs) == 1 and (views := _conf_views(confs[0])):
         return views
     files = sorted(place.iterdir()) if place.is_dir() else []
-    views = [(file, _pose_beside(file)) for file in files if file.suffix.lower() in endings]
-    return [(file, pose) for file, pose in views if pose is not None]
+    beside = {file: _pose_beside(file) for file in files if file.suffix.lower() in endings}
+    return [(file, pose) for file, pose in beside.items() if pose is not None]
 
 
 def _conf_views(conf: Path) -> list[tuple[Path, Array]]:

@@ -91,8 +91,8 @@ def read_table(
         names = names or [f"x{i}" for i in range(features.shape[1])]
         if columns or drop:
             left_out = pick(names, len(names), [name for name in drop if name != inside], path)
-            wanted = pick(names, len(names), columns, path) or range(len(names))
-            chosen = [place for place in wanted if place not in left_out]
+            asked = pick(names, len(names), columns, path) or range(len(names))
+            chosen = [place for place in asked if place not in left_out]
             if not chosen:
                 raise InputError(f"{path}: no column is left")
             features = getattr(features, "iloc", features)[:, chosen]
