@@ -81,9 +81,12 @@ def read_vtk(path: Path) -> tuple[Array, Array | None]:
         raise InputError(f"{path} must hold POLYDATA or an UNSTRUCTURED_GRID, got {got}")
 
     def section(name: bytes, at: int) -> tuple[list[str], int]:
-        """The words behind a name that begins a line, and where their line ends."""
-        found = re.compile(rb"^" + name + rb"[ \t]+([^\n]*)\n", re.MULTILINE).search(data, at)
-        return (found[1].decode("latin-1").split(), found.end()) if found else ([], at)
+        """The words behind a name that begins a line, and where the next line begins."""
+        start = data.find(b"\n" + name + b" ", at - 1)
+        end = data.find(b"\n", start + 1) + 1
+        if not 0 <= start < end:
+            return [], at
+        return data[start:end].decode("latin-1").split()[1:], end
 
     def numbers(count: int, kind: str, at: int) -> Array:
         layout = np.dtype(">" + TYPES[kind.lower()])
@@ -94,13 +97,13 @@ def read_vtk(path: Path) -> tuple[Array, Array | None]:
             found = np.array(data[at:].split(None, count)[:count], dtype=layout)
         if len(found) != count:
             raise InputError(f"{path} ends early: it claims {count} numbers, {len(found)} follow")
-        return found.astype(layout.newbyteorder("="))
+        return found
 
     words, at = section(b"POINTS", head.end())
     if not words:
         raise InputError(f"{path} has no POINTS")
     points = numbers(3 * int(words[0]), words[1], at).reshape(-1, 3).astype(np.float64)
-    words, at = section(b"(?:POLYGONS|CELLS)", at)
+    words, at = section(b"POLYGONS" if head[3] == b"POLYDATA" else b"CELLS", at)
     if not words:
         return points, None
     count, size = map(int, words)
@@ -113,9 +116,9 @@ def read_vtk(path: Path) -> tuple[Array, Array | None]:
         if count > size:
             raise InputError(f"{path} claims {count} cells in {size} numbers")
         listed = numbers(size, "int", at)
-        places = [0]  # of the number of corners, which stands before them
+        places, steps = [0], (listed + 1).tolist()  # of the number of corners, before them
         for _ in range(count):
-            places.append(places[-1] + 1 + int(listed[places[-1]]))
+            places.append(places[-1] + steps[places[-1]])
         starts = np.array(places) - np.arange(count + 1)
         corners = np.delete(listed, places[:-1])
     words, at = section(b"CELL_TYPES", at)
