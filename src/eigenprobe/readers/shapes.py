@@ -216,7 +216,7 @@ def find_shapes(
     found: list[Path] = []
     for path in map(Path, [paths] if isinstance(paths, str) else paths):
         away = address(path)
-        if path.is_dir() and has_views(path):  # which are one cloud
+        if path.is_dir() and posed_views(path, MESHES + CLOUDS):  # which are one cloud
             found.append(path)
         elif path.is_dir() or (away and path.suffix.lower() not in suffixes):
             every = (path.rglob if below else path.glob)("*")
@@ -233,11 +233,6 @@ def find_shapes(
         else:
             raise InputError(f"no such file or folder: {path}{near_path(path)}")
     return found
-
-
-def has_views(folder: Path) -> bool:
-    """Whether a folder holds views of one scene, with their poses."""
-    return bool(posed_views(folder, MESHES + CLOUDS))
 
 
 def _joined_views(place: Path) -> Array:
