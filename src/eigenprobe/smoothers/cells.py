@@ -370,6 +370,8 @@ def at_boundary(smoother: Smoother) -> Tensor:
             "mask instead"
         )
     graph = smoother.graph.without_loops()
+    if graph.k <= dimension:
+        raise InputError(f"a boundary needs more than {dimension} neighbours, got {graph.k}")
     found = open_cells(graph, torch.arange(graph.n, device=graph.device), dimension)
     return found & _in_loops(graph) if dimension == 2 and bool(found.any()) else found
 

@@ -84,7 +84,7 @@ def build_smoother(
     if dimension is None:
         dimension = estimate_dimension(graph)
     columns = graph.points.shape[1]
-    most = max(columns, BALANCED_DIMENSIONS) if columns else MOST_DIMENSIONS
+    most = columns or MOST_DIMENSIONS
     if not 0 < dimension <= most:
         raise InputError(
             f"dimension must be above 0 and at most {most} for {columns} columns, got {dimension}"
