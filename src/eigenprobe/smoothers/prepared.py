@@ -84,11 +84,12 @@ def build_smoother(
     if dimension is None:
         dimension = estimate_dimension(graph)
     columns = graph.points.shape[1]
-    most = columns or MOST_DIMENSIONS
+    most = max(columns, BALANCED_DIMENSIONS) if columns else MOST_DIMENSIONS
     if not 0 < dimension <= most:
         raise InputError(
             f"dimension must be above 0 and at most {most} for {columns} columns, got {dimension}"
         )
+    dimension = min(dimension, columns or MOST_DIMENSIONS)
     known = {"row": set(), "symmetric": {"alpha"}, "adaptive": {"settings", "field"}}
     if unknown := set(options) - known[kind]:
         raise InputError(f"a {kind} smoother does not know the option {sorted(unknown)[0]!r}")
