@@ -205,6 +205,7 @@ class FileJob:
 
     def load(self, file: Path) -> Read:
         progress.stage(f"reading {file.name}")
+        self.session.source = file.name
         with heard_warnings() as told:
             return self.read(file)._replace(warnings=tuple(told))
 
@@ -214,6 +215,7 @@ class FileJob:
         cloud = self.load(file) if cloud is None else cloud
         if basis is None:
             progress.stage(f"decomposing {file.name}: {len(cloud.points)} points")
+            self.session.source = file.name
             basis = self.solve(cloud.points, cloud.rows)
         told = [*cloud.warnings, *basis.info.get("warnings", ())]
         info = {**basis.info, "source": file.name, "warnings": told}
@@ -228,9 +230,9 @@ class FileJob:
             with suppress(Exception):  # said when this file is solved alone
                 if len((cloud := self.load(file)).points) <= self.most:
                     clouds[file] = cloud
-        with suppress(
-            InputError, RuntimeError
-        ):  # also what a linear solver says of a shape that it cannot take
+        self.session.source = ""
+        # RuntimeError: also what a linear solver says of a shape that it cannot take
+        with suppress(InputError, RuntimeError):
             bases = self.solve([cloud.points for cloud in clouds.values()]) if clouds else []
             return {file: (clouds[file], basis) for file, basis in zip(clouds, bases, strict=True)}
         return {}
@@ -260,11 +262,10 @@ class FileJob:
                     enter(index, file, self.write(file, basis, began), basis)
                 except Exception as error:
                     failed[file] = reason(error, self.session)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit) as stop:
             done = kept + number - len(failed)
-            raise KeyboardInterrupt(
-                f"interrupted: {done} of {len(targets)} done; run again to go on"
-            ) from None
+            stop.add_note(f"{done} of {len(targets)} done; run again to go on")
+            raise
         finally:
             index.failed(failed)
             self.session.indexed(index)

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import InputError, warn
+from ..errors import InputError, near_path, warn
 from ..host import progress
 from ..host.files import atomic_path, write_npz
 from .session import Session
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Source = tuple[Path, str | None, str | None]  # a table, the names of its labels and of its array
 TABULAR = (".csv", ".tsv", ".parquet")  # tables whose columns have names
+BESIDE = (".npy", ".txt", ".csv", ".tsv")  # files of labels and texts
 BLOCK, LEAST_BLOCKS = (
     1 << 25,
     8,
@@ -95,6 +96,9 @@ def embed(
         scheduler: address of a Dask scheduler, or processes: rows are fitted here, workers place
             blocks of all rows
     """
+    for name, given in (("labels", labels), ("text", text)):
+        if given and Path(given).suffix in BESIDE and not (path := Path(given)).is_file():
+            raise InputError(f"--{name}: no such file: {given}{near_path(path)}")
     from ..estimators import OptimalApproximationEigenmaps
     from ..readers.tables import read_table
 

@@ -231,6 +231,8 @@ def reading(path: str | os.PathLike[str], expected: str = "") -> Iterator[None]:
 
 def _in_words(error: Exception) -> str:
     """The first line of what a parser says; words instead of what only its author understands."""
+    if (mark := getattr(error, "problem_mark", None)) is not None:  # of YAML
+        return f"line {mark.line + 1}: {getattr(error, 'problem', '')}"
     reason = next(iter(str(error).strip().splitlines()), "")
     inner = isinstance(
         error,

@@ -39,6 +39,8 @@ def validated(function: F) -> F:
 
     @wraps(function)
     def entered(*args: Any, **kwargs: Any) -> Any:
+        if "neighbors" in kwargs and "neighbours" in names and "neighbours" not in kwargs:
+            kwargs["neighbours"] = kwargs.pop("neighbors")
         first = as_annotated(function, dict(zip(names, args, strict=False)))
         others = as_annotated(function, kwargs)
         return function(*first.values(), *args[len(names) :], **others)
@@ -113,7 +115,8 @@ def _checked(kinds: list[Kind] | None, name: str, value: Any) -> Any:
         if getattr(value, "shape", None):
             dtype, kind = getattr(value, "dtype", ""), type(value).__name__
             got = f"{dtype} {kind} of shape {tuple(value.shape)}".strip()
-            got += " with NaN, infinity or masked entries" if _numeric(value, finite=False) else ""
+            if array and _numeric(value, finite=False):
+                got += " with NaN, infinity or masked entries"
         asked = [words for words, _ in kinds if words != LIST or len(kinds) == 1]
         raise InputError(f"{name} must be {' or '.join(asked)}, got {got}")
     if not array or not getattr(value, "strides", None):
