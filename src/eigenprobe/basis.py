@@ -456,7 +456,9 @@ class Basis(Generic[A]):
         if interactive:
             return interactive_scene(self, columns=indices, faces=faces, **view)
         shown = {"columns": indices, "eigenvalues": self.eigenvalues, "faces": faces}
-        return eigenfunctions(self.points, self.vectors, **shown, **view)
+        # Outliers, which have no mass, are no part of a cloud's surface.
+        rows = slice(None) if faces is not None else self.mass > 0
+        return eigenfunctions(self.points[rows], self.vectors[rows], **shown, **view)
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write one HTML page to explore in a browser; ``options`` are those of

@@ -221,7 +221,10 @@ def _shape(
     if len(cut):
         made |= _cuts(cut, rows, basis.n)
     mesh = triangles is not None
-    triangles = triangles if mesh else surface_triangles(unit[rows])
+    if not mesh:  # outliers, which have no mass, are no part of the surface
+        held = np.flatnonzero(mass[rows])
+        found = surface_triangles(unit[rows[held]])
+        triangles = None if found is None else held[found]
     made |= {"mesh": mesh, "faces": None if triangles is None else raw(triangles, "<u4")}
     made["radius"] = float(np.clip(ball_radius(unit[rows]), 0.006, 0.2))
     if reconstruction:
