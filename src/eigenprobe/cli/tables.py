@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ..estimators import OptimalApproximationEigenmaps as Eigenmaps
+    from ..estimators import Eigenmaps
     from ..readers.rows import Rows
     from ..readers.tables import Table
 
@@ -39,6 +39,7 @@ def embed(
     coordinates: Literal["auto", "map", "sphere", "vectors"] = "auto",
     labels: str | None = None,
     text: str | None = None,
+    images: str | None = None,
     columns: str | None = None,
     drop: str | None = None,
     missing: Literal["error", "drop"] = "error",
@@ -61,6 +62,7 @@ def embed(
       eigenprobe embed features.npz --labels labels
       eigenprobe embed cells.csv --labels celltype --text barcode -k 5 --metric euclidean
       eigenprobe embed train.npy --labels classes.npy --new test.npy --solver network
+      eigenprobe embed photos.csv --text caption --images file
       eigenprobe embed cells.h5ad --labels cell_type --key obsm/X_pca
       eigenprobe embed s3://bucket/rows.parquet --scheduler tcp://10.0.0.1:8786 --out placed
 
@@ -75,6 +77,8 @@ def embed(
             per row (npy, text); used for colours only
         text: the column or array that is shown on hover and searched in the report, or a file with
             a line per row
+        images: pictures of the rows, shown on hover and in place of points where one zooms in: a
+            folder with one per row in the order of their names, or the column of file names
         columns: the columns that are features, by name or by number from 0, as in a,b,c; all
             numbers unless given
         drop: columns that are no features
@@ -99,49 +103,51 @@ def embed(
     for name, given in (("labels", labels), ("text", text)):
         if given and Path(given).suffix in BESIDE and not (path := Path(given)).is_file():
             raise InputError(f"--{name}: no such file: {given}{near_path(path)}")
-    from ..estimators import OptimalApproximationEigenmaps
+    import numpy as np
+
+    from ..estimators import Eigenmaps
     from ..readers.tables import read_table
 
     folder = session.folder(table.stem)
     session.refuse_existing(path := folder / "embedding.npz", force)
-    options: dict[str, Any] = {"n_neighbors": neighbors, "max_samples": sample}
-    options = {name: value for name, value in options.items() if value is not None}
     if not layout and coordinates == "auto":
         coordinates = "sphere"
-    options |= {
-        "solver": solver,
-        "metric": metric,
-        "map_dimensions": map_dimensions,
-        "coordinates": coordinates,
-    }
-    estimator = OptimalApproximationEigenmaps(
-        k, random_state=session.seed, device=session.device(), **options
-    )
+    options: dict[str, Any] = {"solver": solver, "metric": metric, "coordinates": coordinates}
+    options |= {"map_dimensions": map_dimensions, "random_state": session.seed}
+    options |= {} if neighbors is None else {"n_neighbors": neighbors}
+    options |= {} if sample is None else {"max_samples": sample}
+    estimator = Eigenmaps(k, device=session.device(), **options)
     progress.stage(f"reading {table.name}")
     tabular, left_out, chosen = table.suffix.lower() in TABULAR, _words(drop), _words(columns)
     if tabular:  # elsewhere texts and labels are arrays of their own
-        left_out += [
-            name for name in (text, labels) if name is not None and not Path(name).is_file()
-        ]
+        left_out += [name for name in (text, labels, images) if name and not Path(name).exists()]
     read: Any = partial(read_table, table, key=key, columns=chosen, drop=left_out)
-    words = None if text is None else read(text).labels
+    beside = {"texts": None if text is None else read(text).labels}
+    if images is not None and Path(images).is_dir():
+        from ..viz.scatter import image_files
+
+        beside["images"] = np.asarray(image_files(Path(images)), object)
+    elif images is not None:
+        beside["images"] = np.asarray([table.parent / str(name) for name in read(images).labels])
     rows = None
     if scheduler is None or labels is not None:
         rows = read(labels)
         kept = _complete(table, rows, missing)
-        rows = rows._replace(
-            features=rows.features[kept], labels=None if rows.labels is None else rows.labels[kept]
-        )
-        words = None if words is None else words[kept]
+        for name, values in beside.items():
+            if values is not None and len(values) != rows.features.shape[0]:
+                count = f"expected {rows.features.shape[0]}, got {len(values)}"
+                raise InputError(f"a row has one of the {name}: {count}")
+        rows = rows._replace(features=rows.features[kept])
+        if rows.labels is not None:
+            rows = rows._replace(labels=rows.labels[kept])
+        beside = {name: None if each is None else each[kept] for name, each in beside.items()}
     fresh = None
     if new is not None:
-        names = (
-            {"columns": [] if rows is None else rows.names}
-            if tabular
-            else {"columns": chosen, "drop": left_out}
-        )
-        beside = read_table(new, key=key, **names)
-        fresh = beside.features[_complete(new, beside, missing)]
+        names: Any = {"columns": chosen, "drop": left_out}
+        if tabular:
+            names = {"columns": [] if rows is None else rows.names}
+        others = read_table(new, key=key, **names)
+        fresh = others.features[_complete(new, others, missing)]
     if scheduler is not None or rows is None:
         source = (table, labels, key)
         estimator, arrays = _spread_rows(
@@ -166,20 +172,17 @@ def embed(
             arrays["new_layout"] = estimator.place(fresh)
     if rows is not None and rows.labels is not None:
         arrays["labels"] = rows.labels.astype(str) if rows.labels.dtype == object else rows.labels
+    if beside["texts"] is not None:
+        arrays["texts"] = beside["texts"].astype(str)
     write_npz(path, arrays)
     session.wrote(path, f"arrays {', '.join(arrays)}")
     if report:
         from ..viz.scatter import write_scatter
 
         progress.stage("writing the report")
-        drawn: Any = {
-            name: arrays.get(name) for name in ("new", "layout", "new_layout", "eigenvalues")
-        }
-        drawn |= {
-            "labels": None if rows is None else rows.named,
-            "title": table.name,
-            "texts": words,
-        }
+        names = ("new", "layout", "new_layout", "eigenvalues")
+        drawn: Any = beside | {name: arrays.get(name) for name in names}
+        drawn |= {"labels": None if rows is None else rows.named, "title": table.name}
         write_scatter(page := folder / "report.html", arrays["embedding"], **drawn)
         session.wrote(page, "open in any browser")
     count = len(arrays["embedding"])
@@ -280,10 +283,10 @@ def _spread_rows(
 @lru_cache(maxsize=1)
 def _opened(source: Source, fitted: Path, stamp: int) -> tuple[Rows, Eigenmaps]:
     """Once per worker: a csv file is read whole, and a model of a million rows has 1.5 GB."""
-    from ..estimators import OptimalApproximationEigenmaps
+    from ..estimators import Eigenmaps
     from ..readers.rows import open_rows
 
-    return open_rows(*source), OptimalApproximationEigenmaps.load(fitted)
+    return open_rows(*source), Eigenmaps.load(fitted)
 
 
 def _place_rows(opened: tuple[Source, Path, int], start: int, stop: int, target: Path) -> str:

@@ -26,9 +26,10 @@ class InteractiveScene:
     """A page of its own in the frame of a cell, so that nothing of the notebook disturbs it."""
 
     page: str
+    height: int = 560
 
     def _repr_html_(self) -> str:
-        frame = 'style="width:100%;height:560px;border:0" title="eigenfunctions"'
+        frame = f'style="width:100%;height:{self.height}px;border:0" title="eigenprobe"'
         return f'<iframe {frame} srcdoc="{html.escape(self.page)}"></iframe>'
 
 
