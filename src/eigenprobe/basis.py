@@ -468,6 +468,17 @@ class Basis(Generic[A]):
 
         write_report(path, self, **{"faces": self.faces, "facts": self.info, **options})
 
+    def show(self, values: Any = None, **options: Any) -> Any:
+        """The report, live in the browser, with functions ``(n,)`` of your own by their names;
+        ``options`` are those of `viz.viewer.serve`, which returns at once (``block=False``).
+        """
+        from .viz.page import open_browser
+        from .viz.viewer import serve
+
+        viewer = serve(self, values=values, **{"block": False, **options})
+        open_browser(viewer.url)
+        return viewer
+
     def _repr_html_(self) -> str:
         from .viz.notebook import basis_html
 

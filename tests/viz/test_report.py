@@ -143,6 +143,25 @@ def test_a_second_basis_has_the_signs_of_the_first(sphere: Sphere, tmp_path: Pat
 
 
 @pytest.mark.browser
+def test_functions_of_the_users_own(sphere: Sphere, tmp_path: Path, watch: Any) -> None:
+    height, share = sphere.points[:, 2], np.arange(700) / 70
+    own = {"height": height, "share": share}
+    write_report(path := tmp_path / "r.html", sphere.basis, values=own, limit=500)
+    (data,) = payload(path.read_text())["shapes"]
+    shown = array(data["own"][1]["data"], "<i2") / 32767 * data["own"][1]["scale"]
+    np.testing.assert_allclose(shown, share[data["rows"]], atol=1e-3)
+    with pytest.raises(InputError, match=r"height must have shape \(700,\), got \(3,\)"):
+        write_report(path, sphere.basis, values={"height": [1, 2, 3]})
+    seen = opened(path, watch)
+    page = seen.page
+    assert changed(seen, lambda: page.click("[data-mode=own]")) > 0.005
+    assert page.inner_text("#name") == "height"
+    assert changed(seen, lambda: page.select_option("#own", "share")) > 0.01
+    assert page.inner_text("#name") == "share" and page.inner_text("#low").startswith("0")
+    assert seen.problems == []
+
+
+@pytest.mark.browser
 def test_what_the_page_computes_is_what_python_computes(
     sphere: Sphere, tmp_path: Path, watch: Any
 ) -> None:

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from ..basis import Basis
 from ..errors import InputError
 from ..host.files import Facts
-from .report import Purpose, Source, open_basis, report_page
+from .report import Purpose, Source, Values, open_basis, report_page
 
 log = logging.getLogger(__name__)
 # What the page can be asked to show, and what it tells.
@@ -42,6 +42,7 @@ CHOICE = {
     "field": "heat kernel",
     "reach": 0.4,
     "point": 0,
+    "own": "",
     "map": "auto",
     "range": 1.0,
     "wire": False,
@@ -260,6 +261,7 @@ def serve(
     *,
     compare: Source | None = None,
     faces: ArrayLike | None = None,
+    values: Values = None,
     k: int = 50,
     host: str = "127.0.0.1",
     port: int = 8080,
@@ -276,6 +278,8 @@ def serve(
         the same points by that method.
     faces
         ``(f, 3)``, by default those of the basis.
+    values
+        Functions ``(n,)`` of your own to show on the shape: by their names, or one.
     k
         How many vectors, for a shape file.
     host, port
@@ -302,9 +306,8 @@ def serve(
 
     def text(of: Basis, settings: Facts) -> str:
         purpose = Purpose(live=True, settings=settings)
-        return report_page(
-            of, purpose=purpose, faces=shown, compare=compare, title=name, facts=of.info
-        )
+        given: Any = {"faces": shown, "compare": compare, "values": values}
+        return report_page(of, purpose=purpose, title=name, facts=of.info, **given)
 
     def computed(k: str, neighbours: str, smoother: str) -> str:
         from ..decomposition import decompose
