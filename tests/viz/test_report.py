@@ -15,7 +15,8 @@ from matplotlib.image import imread
 
 from eigenprobe import apps, decompose
 from eigenprobe.basis import Basis, Uncertainty
-from eigenprobe.errors import InputError
+from eigenprobe.errors import EigenprobeWarning, InputError
+from eigenprobe.geometry import oracle
 from eigenprobe.viz.report import write_report
 from eigenprobe.viz.scene import look_at
 
@@ -140,6 +141,23 @@ def test_a_second_basis_has_the_signs_of_the_first(sphere: Sphere, tmp_path: Pat
     assert second["name"] == "oracle" and abs(second["eigenvalues"][1] - 2) < 0.1
     with pytest.raises(InputError, match="the oracle needs a mesh, got a cloud"):
         write_report(tmp_path / "a.html", sphere.basis, compare="oracle")
+
+
+@pytest.mark.browser
+def test_a_capsule_whose_vertices_are_no_sample(tmp_path: Path, watch: Any) -> None:
+    import trimesh
+
+    mesh = trimesh.creation.capsule(height=2.0, radius=0.5)
+    mesh.export(file := tmp_path / "capsule.ply")
+    with pytest.warns(EigenprobeWarning, match="drawn on its faces"):
+        basis = decompose(file, k=4)
+    fine = mesh.subdivide_to_size(0.2)
+    truth = oracle(fine.vertices, fine.faces, 4).eigenvalues[1]
+    basis.report(path := tmp_path / "capsule.html")
+    page = opened(path, watch).page
+    assert "drawn on its faces" in page.locator(".warnings li").inner_text()
+    shown = float(page.inner_text("#value").split()[2])
+    assert abs(shown / truth - 1) < 0.05
 
 
 @pytest.mark.browser
