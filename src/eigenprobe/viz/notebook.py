@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from ..basis import Basis
 from ..host.tables import html_table
 from ..readers.mesh import to_numpy
-from .report import Purpose, report_page
+from .report import report_page
 
 LIMIT = 20_000
 SHOWN = 6  # eigenvalues in a table
@@ -48,9 +48,9 @@ def interactive_scene(
     picked = replace(
         basis, normalized=basis.normalized[:, some], eigenvalues=basis.eigenvalues[some]
     )
-    purpose = Purpose(bare=True, numbers=(some + 1).tolist())
+    shown = {"faces": faces, "limit": limit, "reconstruction": False}
     return InteractiveScene(
-        report_page(picked, purpose=purpose, faces=faces, limit=limit, reconstruction=False)
+        report_page(picked, bare=True, numbers=(some + 1).tolist(), **shown)  # type: ignore[arg-type]
     )
 
 

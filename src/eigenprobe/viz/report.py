@@ -15,7 +15,7 @@ import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -142,18 +142,6 @@ def write_report(
     write_text(path, report_page(basis, points, **page, **shape))
 
 
-@dataclass(frozen=True)
-class Purpose:
-    """What a page is for: `live` talks to the server that it comes from, which by `settings` (of
-    `decompose`, and their values) can compute another basis; `bare` is the scene without charts
-    and facts; `numbers` are those of the vectors in the basis they were chosen from."""
-
-    live: bool = False
-    settings: Facts | None = None
-    bare: bool = False
-    numbers: Sequence[int] | None = None
-
-
 def report_page(
     basis: Basis,
     points: ArrayLike | None = None,
@@ -162,16 +150,21 @@ def report_page(
     title: str = "eigenprobe",
     facts: Facts | None = None,
     values: Values = None,
-    purpose: Purpose = Purpose(),  # noqa: B008 (frozen)
+    live: Facts | None = None,
+    bare: bool = False,
+    numbers: Sequence[int] | None = None,
     **options: Any,
 ) -> str:
-    """The text of the report, for one of its uses."""
+    """The text of the report. A `live` one talks to the server that it comes from, which computes
+    another basis by these settings of `decompose`; a `bare` one is the scene without charts and
+    facts; `numbers` are those of the vectors in the basis they were chosen from.
+    """
     points, _ = basis_points(basis, points)
     shapes = [_shape(basis, points, **options)]
     if values is not None:
         shapes[0]["own"] = _own(values, basis.n, shapes[0]["rows"])
-    if purpose.numbers is not None:
-        shapes[0]["numbers"] = list(purpose.numbers)
+    if numbers is not None:
+        shapes[0]["numbers"] = list(numbers)
     if compare is not None:
         other, name = second_basis(compare, basis, points, options.get("faces"))
         if options.get("faces") is None:
@@ -189,11 +182,10 @@ def report_page(
         "shapes": shapes,
         "maps": {name: ramp(table) for name, table in colours.MAPS.items()},
         "title": title,
-        "live": purpose.live,
-        "again": purpose.settings,
+        "again": live,
     }
     subtitle = f"{say(n)} points in {d} dimensions, {basis.k} eigenfunctions"
-    return page("report", payload, title, subtitle, note, facts, purpose.bare)
+    return page("report", payload, title, subtitle, note, facts, bare)
 
 
 def _shape(

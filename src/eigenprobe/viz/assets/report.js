@@ -231,11 +231,9 @@ start().then((data) => {
   if (drawn && plots) $("errors").on("plotly_click", (e) => set({ mode: "rebuild", response: "first k", k: Math.min(k, e.points[0].x) }));
   themeListeners.push(() => { charts(); mark(); });
   show();
-  if (data.live) {
+  if (data.again) {
     new EventSource("choice").onmessage = (e) => { const changes = JSON.parse(e.data); Object.assign(state, changes); if ("playing" in changes) play(changes.playing); show(); };
     tell = () => fetch("choice", { method: "POST", body: JSON.stringify(state) }).catch(() => {});
-  }
-  if (data.again) {
     const { again } = data, form = $("again");
     form.hidden = false;
     for (const [name, value] of Object.entries(again)) $(`again-${name}`).value = value;
