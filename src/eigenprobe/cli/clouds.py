@@ -195,12 +195,10 @@ class FileJob:
     command: str
     session: Session
     read: Callable[[Path], Read]
-    solve: Callable[
-        ..., Any
-    ]  # points and their rows to a basis, or a list of points to a list of bases
-    write: Callable[
-        [Path, Basis, float], Path
-    ]  # of a basis, begun at some second of the command; what to open
+    # points and their rows to a basis, or a list of points to a list of bases
+    solve: Callable[..., Any]
+    # of a basis, begun at some second of the command; what to open
+    write: Callable[[Path, Basis, float], Path]
     most: float = inf  # points of a cloud that is solved together with others
 
     def load(self, file: Path) -> Read:
@@ -247,10 +245,8 @@ class FileJob:
 
         self.session.same_settings(folder, force)
         files = [file for file, target in targets.items() if force or not finished(target, file)]
-        index, failed = (
-            Index.of(folder, f"{self.command}d in {folder.name}".capitalize()),
-            dict[Path, str](),
-        )
+        index = Index.of(folder, f"{self.command}d in {folder.name}".capitalize())
+        failed: dict[Path, str] = {}
         kept, number = len(targets) - len(files), 0
         try:
             for number, file in enumerate(progress.track(files, self.command)):
@@ -275,11 +271,8 @@ class FileJob:
 def enter(index: Index, file: Path, link: Path, basis: Basis) -> None:
     """A basis as a row and a picture of the index of its folder."""
     second = min(1, basis.k - 1)
-    figures: Facts = {
-        "points": basis.n,
-        "vectors": basis.k,
-        "eigenvalue_2": float(basis.eigenvalues[second]),
-    }
+    figures: Facts = {"points": basis.n, "vectors": basis.k}
+    figures["eigenvalue_2"] = float(basis.eigenvalues[second])
     figures["seconds"] = round(float(basis.info.get("seconds", 0.0)), 3)
     index.done(file, link, basis.info.get("warnings", ()), **figures)
     if basis.points is not None:
@@ -337,10 +330,9 @@ def write_basis(
         other, name = second_basis(compare, basis, basis.points, basis.faces)
         other = replace(other, info={**other.info, "method": name})
         if other.n == basis.n:
-            details[f"|cosine| with {name} up to 10"] = measured(basis, other).cosine(
-                min(10, basis.k, other.k)
-            )
-            session.say(f"agrees with {name} to |cosine| {[*details.values()][-1]:.3f} up to k=10")
+            agreed = measured(basis, other).cosine(min(10, basis.k, other.k))
+            details[f"|cosine| with {name} up to 10"] = agreed
+            session.say(f"agrees with {name} to |cosine| {agreed:.3f} up to k=10")
     if report:
         progress.stage("writing the report")
         basis.report(page := folder / "report.html", title=title, compare=other, facts=details)
@@ -398,9 +390,8 @@ def finished(place: Path, source: Path) -> bool:
     written = [place] if place.is_file() else [place / name for name in (BASIS, SUMMARY)]
     if not all(path.exists() for path in written):
         return False
-    return not source.exists() or source.stat().st_mtime_ns <= min(
-        path.stat().st_mtime_ns for path in written
-    )
+    when = min(path.stat().st_mtime_ns for path in written)
+    return not source.exists() or source.stat().st_mtime_ns <= when
 
 
 def places(shapes: list[Path], out: Path | None) -> dict[Path, Path]:

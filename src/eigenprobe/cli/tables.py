@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 Source = tuple[Path, str | None, str | None]  # a table, the names of its labels and of its array
 TABULAR = (".csv", ".tsv", ".parquet")  # tables whose columns have names
 BESIDE = (".npy", ".txt", ".csv", ".tsv")  # files of labels and texts
-BLOCK, LEAST_BLOCKS = (
-    1 << 25,
-    8,
-)  # numbers in a block of rows, and how many blocks a small table still makes
+BLOCK = 1 << 25  # numbers in a block of rows
+LEAST_BLOCKS = 8  # of a small table
 
 
 def embed(
@@ -206,11 +204,9 @@ def _complete(path: Path, table: Table, missing: str) -> slice | NDArray[np.int6
     from scipy.sparse import issparse
 
     features = table.features
-    if (
-        issparse(features)
-        or features.dtype.kind != "f"
-        or (whole := np.isfinite(features).all(1)).all()
-    ):
+    if issparse(features) or features.dtype.kind != "f":
+        return slice(None)
+    if (whole := np.isfinite(features).all(1)).all():
         return slice(None)
     bad = int((~whole).sum())
     if missing == "error":
@@ -248,36 +244,31 @@ def _spread_rows(
             )
     else:
         count = min(n, rows_to_fit(estimator, rows.shape[1]))
-        chosen = np.random.default_rng(estimator.random_state).choice(
-            n, count, replace=False, shuffle=False
-        )
+        drawn = np.random.default_rng(estimator.random_state)
+        chosen = drawn.choice(n, count, replace=False, shuffle=False)
         progress.stage(f"embedding {count} of {n} rows (--sample fits fewer)")
         chosen.sort()
         estimator.fit(checked(rows.take(chosen), chosen).float())
         if layout:
             estimator.layout_  # noqa: B018 (made now, and saved with the rest)
         estimator.save(fitted)
-    opened = (
-        source,
-        fitted,
-        (fitted / "estimator.json").stat().st_mtime_ns,
-    )  # workers outlive a command
+    stamp = (fitted / "estimator.json").stat().st_mtime_ns  # workers outlive a command
+    opened = (source, fitted, stamp)
     size = max(1, min(BLOCK // rows.shape[1], -(-n // LEAST_BLOCKS)))
-    tasks = [
-        (opened, at, min(at + size, n), fitted / f"rows-{at:012d}.npy") for at in range(0, n, size)
-    ]
+    tasks = []
+    for at in range(0, n, size):
+        tasks.append((opened, at, min(at + size, n), fitted / f"rows-{at:012d}.npy"))
     missing = [task for task in tasks if not task[-1].is_file()]
     with cluster(scheduler) as client:
-        lost = [
-            result for _, result in spread(client, _place_rows, missing, "placing rows") if result
-        ]
+        placed = spread(client, _place_rows, missing, "placing rows")
+        lost = [result for _, result in placed if result]
     if lost:
         raise InputError(f"{len(lost)} of {len(tasks)} blocks of rows were not placed: {lost[0]}")
-    placed = np.concatenate([np.load(task[-1]) for task in tasks])
+    values = np.concatenate([np.load(task[-1]) for task in tasks])
     shutil.rmtree(fitted)
     k = estimator.n_components
-    arrays = {"embedding": placed[:, :k], "eigenvalues": estimator.eigenvalues_}
-    return estimator, arrays | ({"layout": placed[:, k:]} if layout else {})
+    arrays = {"embedding": values[:, :k], "eigenvalues": estimator.eigenvalues_}
+    return estimator, arrays | ({"layout": values[:, k:]} if layout else {})
 
 
 @lru_cache(maxsize=1)
@@ -300,9 +291,8 @@ def _place_rows(opened: tuple[Source, Path, int], start: int, stop: int, target:
     try:
         (table, estimator), numbers = _opened(*opened), np.arange(start, stop)
         rows = checked(table.take(numbers), numbers).float()
-        values = [estimator.transform(rows)] + (
-            [estimator.place(rows)] if "layout_" in vars(estimator) else []
-        )
+        values = [estimator.transform(rows)]
+        values += [estimator.place(rows)] if "layout_" in vars(estimator) else []
     except InputError as error:
         return str(error)
     with atomic_path(target) as temporary, temporary.open("wb") as file:

@@ -29,11 +29,11 @@ if TYPE_CHECKING:  # the command line starts without numpy
 Facts = dict[str, Any]  # names and values, as JSON has them
 # times its own size that a compressed file may grow: real features compress 1.1 to 20 times
 EXPANSION = 200
-UNCHECKED = (
-    1 << 28
-)  # bytes that any file may grow to: a small table of zeros compresses a thousand times
+# bytes that any file may grow to: a small table of zeros compresses a thousand times
+UNCHECKED = 1 << 28
 # in messages of numpy
 OF_ARRAYS = "array dimension|inhomogeneous|broadcast|reshape|buffer|unpack|axis|operands|index"
+INNER = (LookupError, TypeError, AttributeError, AssertionError, ArithmeticError, RecursionError)
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -212,21 +212,16 @@ def reading(path: str | os.PathLike[str], expected: str = "") -> Iterator[None]:
     """
     try:
         yield
-    except (
-        ModuleNotFoundError,
-        Warning,
-    ):  # a missing extra, or a caller who makes errors of warnings
+    except (ModuleNotFoundError, Warning):  # a missing extra; a caller who makes errors of warnings
         raise
     except InputError as error:  # a message of our own
         if Path(path).name in str(error):
             raise
         raise InputError(f"{os.fspath(path)}: {error}") from error
     except Exception as error:
-        reason = _in_words(error)
         wanted = f"expected {expected}, " if expected else ""
-        raise InputError(
-            f"{wanted}cannot read {os.fspath(path)}: {reason or type(error).__name__}"
-        ) from error
+        reason = _in_words(error) or type(error).__name__
+        raise InputError(f"{wanted}cannot read {os.fspath(path)}: {reason}") from error
 
 
 def _in_words(error: Exception) -> str:
@@ -234,11 +229,7 @@ def _in_words(error: Exception) -> str:
     if (mark := getattr(error, "problem_mark", None)) is not None:  # of YAML
         return f"line {mark.line + 1}: {getattr(error, 'problem', '')}"
     reason = next(iter(str(error).strip().splitlines()), "")
-    inner = isinstance(
-        error,
-        (LookupError, TypeError, AttributeError, AssertionError, ArithmeticError, RecursionError),
-    )
-    if inner or (isinstance(error, ValueError) and re.search(OF_ARRAYS, reason)):
+    if isinstance(error, INNER) or (isinstance(error, ValueError) and re.search(OF_ARRAYS, reason)):
         return "the file is damaged, or not what its name says"
     return reason
 
