@@ -133,8 +133,8 @@ def embed(
         kept = _complete(table, rows, missing)
         for name, values in beside.items():
             if values is not None and len(values) != rows.features.shape[0]:
-                count = f"expected {rows.features.shape[0]}, got {len(values)}"
-                raise InputError(f"a row has one of the {name}: {count}")
+                wrong = f"expected {rows.features.shape[0]}, got {len(values)}"
+                raise InputError(f"a row has one of the {name}: {wrong}")
         rows = rows._replace(features=rows.features[kept])
         if rows.labels is not None:
             rows = rows._replace(labels=rows.labels[kept])

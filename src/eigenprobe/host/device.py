@@ -52,7 +52,7 @@ def fused(function: Function) -> Function:
             return function(first, *others)
         if not chosen:
             # Indices are our own: a check of each would be a third of the instructions of a gather.
-            options = {"assert_indirect_indexing": False}
+            options: Any = {"assert_indirect_indexing": False}
             chosen.append(torch.compile(function, dynamic=False, options=options))
         try:
             return chosen[0](first, *others)

@@ -88,9 +88,8 @@ def _kinds(hint: Any) -> list[Kind]:
         inner = _kinds(parts[0])
         return [(LIST, lambda values: _is_list(values, inner))]
     if origin is tuple and len({*parts}) == 1 and parts[0] in SIMPLE:
-        words, fits = SIMPLE[parts[0]]
-        pair = lambda x: isinstance(x, (list, tuple)) and len(x) == 2 and all(map(fits, x))  # noqa: E731
-        return [(f"a pair of {words.split(' ', 1)[1]}s", pair)]
+        pair = f"a pair of {SIMPLE[parts[0]][0].split(' ', 1)[1]}s"
+        return [(pair, lambda x: _is_list(x, [SIMPLE[parts[0]]]) and len(x) == 2)]
     if origin is abc.Callable:
         return [("a function", callable)]
     known = isinstance(hint, type) and hint not in (Any, inspect.Parameter.empty)

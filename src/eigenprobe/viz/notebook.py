@@ -8,6 +8,7 @@ number that is drawn, so more than ``LIMIT`` points are thinned.
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,10 +49,9 @@ def interactive_scene(
     picked = replace(
         basis, normalized=basis.normalized[:, some], eigenvalues=basis.eigenvalues[some]
     )
-    shown = {"faces": faces, "limit": limit, "reconstruction": False}
-    return InteractiveScene(
-        report_page(picked, bare=True, numbers=(some + 1).tolist(), **shown)  # type: ignore[arg-type]
-    )
+    numbers = (some + 1).tolist()
+    shown: Any = {"faces": faces, "limit": limit, "reconstruction": False}
+    return InteractiveScene(report_page(picked, bare=True, numbers=numbers, **shown))
 
 
 def basis_html(basis: Basis) -> str:

@@ -138,8 +138,8 @@ def write_report(
         with suppress(InputError):  # where half of the points have no such operator
             _ = basis.uncertainty
     shape: Payload = {"faces": faces, "reconstruction": reconstruction, "up": up, "limit": limit}
-    page = {"compare": compare, "title": title, "facts": facts, "values": values}
-    write_text(path, report_page(basis, points, **page, **shape))
+    shape |= {"compare": compare, "title": title, "facts": facts, "values": values}
+    write_text(path, report_page(basis, points, **shape))
 
 
 def report_page(
