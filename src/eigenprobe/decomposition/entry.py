@@ -48,7 +48,7 @@ from ..eigen import (
     with_derivatives,
 )
 from ..eigen.filtered import UNRESOLVED
-from ..errors import InputError, heard_warnings, held_warnings, warn
+from ..errors import InputError, heard_warnings, held_warnings, near, warn
 from ..extensions import KernelExtension
 from ..graph import Placed
 from ..host.files import Facts
@@ -76,6 +76,7 @@ class Options(TypedDict, total=False):
     smoother: Kind | Smoother
     metric: Space
     neighbours: Neighbours | None
+    neighbors: Neighbours | None  # the same
     bandwidth: float | None
     dimension: float | None
     seed: int
@@ -290,7 +291,9 @@ def _basis_of(source: object, request: Request) -> tuple[Basis, Any]:
 def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
     """The closed form: leading eigenvectors of the smoother."""
     if request.options:
-        raise InputError(f"method 'direct' does not know the option {sorted(request.options)[0]!r}")
+        name = sorted(request.options)[0]
+        asked = near(name, Options.__annotations__)
+        raise InputError(f"method 'direct' does not know the option {name!r}{asked}")
     with limited_threads(x.device, len(x)):
         wanted = request.operator.traced(origin, request.asked)
         if request.asked and wanted.resolution == "auto":

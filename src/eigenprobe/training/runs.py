@@ -228,17 +228,16 @@ def train(
             with locked_folder(settings.folder or "") if locks else nullcontext():
                 trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
         except SystemExit as error:
-            if (
-                error.code != INTERRUPTED
-            ):  # terminated: by Lightning's handler, which gives no code, or by the caller's
-                raise SystemExit(error.code or 128 + signal.SIGTERM) from error
-            signal.signal(signal.SIGINT, interrupt)  # Lightning leaves it ignored
             kept = last_checkpoint(settings.folder)
-            saved = (
-                "nothing of it is saved"
-                if kept is None
-                else f"{kept} is saved, the same command goes on from it"
-            )
+            saved = "nothing of it is saved"
+            if kept is not None:
+                saved = f"{kept} is saved, the same command goes on from it"
+            # Terminated: by Lightning's handler, which gives no code, or by the caller's.
+            if error.code != INTERRUPTED:
+                stop = SystemExit(error.code or 128 + signal.SIGTERM)
+                stop.add_note(f"training was stopped; {saved}")
+                raise stop from error
+            signal.signal(signal.SIGINT, interrupt)  # Lightning leaves it ignored
             raise KeyboardInterrupt(f"training was interrupted; {saved}") from error
     return trainer
 
