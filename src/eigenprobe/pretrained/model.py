@@ -28,7 +28,7 @@ from torch import Tensor
 
 from ..basis import Basis
 from ..cloud import Frame, Origin, check_points, listed_clouds, points_and_faces
-from ..eigen import Span, basis_of, rotate
+from ..eigen import basis_of, rotate
 from ..errors import InputError
 from ..extensions import KernelExtension
 from ..host.files import Facts
@@ -194,20 +194,19 @@ class SpectralModel:
         """The bases of a batch, one after the other."""
         operator = batch.operator
         columns = self._columns(batch, ritz)
-        span = Span(masses(operator).double().sqrt()[..., None] * columns, leading=self.k)
+        span, padded = masses(operator).double().sqrt()[..., None] * columns, operator
         if batch.stacked:  # padding is divided by the mass as well
             padded = replace(operator, mass=operator.each.padded(operator.mass, 1.0))
-            found = rotate(span, padded, k, turn=ritz, sweeps=refine)
         else:
-            alone = replace(span, columns=span.columns[0])
-            found = rotate(alone, operator, k, turn=ritz, sweeps=refine)
+            span = span[0]
+        found = rotate(span, padded, k, leading=self.k, turn=ritz, sweeps=refine)
         info = {"method": "pretrained", "model": self.name, "refine": refine}
         info |= {"smoother": "heat"} if batch.stacked else {}
         for i, (cloud, n) in enumerate(zip(batch.clouds, batch.sizes, strict=True)):
             pairs = found.of(i, n) if batch.stacked else found
             kernel = KernelExtension(cloud.points, pairs.vectors)
             facts = info | {"components": batch.components[i]}
-            basis = replace(basis_of(pairs, operator, cloud, info=facts), extension=kernel)
+            basis = basis_of(pairs, operator, cloud, extension=kernel, info=facts)
             if batch.stacked:
                 make = partial(surface_operator, cloud.given)
                 basis = replace(basis, source=OperatorSource(make=make))

@@ -22,7 +22,7 @@ from torch import Tensor
 from .. import networks
 from ..basis import Basis
 from ..cloud import Frame
-from ..eigen import Span, basis_from_span, orthonormalise, solve
+from ..eigen import basis_of, orthonormalise, rotate, solve
 from ..errors import InputError, RankError
 from ..extensions import NetworkExtension
 from ..graph.arranged import Placed
@@ -395,16 +395,9 @@ def network_basis(
     cloud, info = Placed.plain(points.double()), {"method": "network", "ritz": turn}
     try:
         if not turn:
-            own = function.rotated
-            return basis_from_span(
-                Span(features),
-                smoother,
-                k,
-                cloud,
-                info=info,
-                turn=False,
-                extension=lambda rotation: own(rotation.matrix),
-            )
+            found = rotate(features, smoother, k, turn=False)
+            extension = function.rotated(found.matrix)
+            return basis_of(found, smoother, cloud, extension=extension, info=info)
         q, r = orthonormalise(features)
     except RankError as error:
         message = (
@@ -423,11 +416,6 @@ def network_basis(
     rotation = torch.block_diag(torch.eye(known).to(turned), turned.flip(1))
     gaps = 1 - values.clamp_min(torch.finfo(values.dtype).eps) ** (1 / power)
     matrix = torch.linalg.solve_triangular(r, rotation, upper=True)
-    return basis_from_span(
-        Span(q @ rotation, gaps),
-        smoother,
-        k,
-        cloud,
-        info=info,
-        extension=lambda found: function.rotated(matrix @ found.matrix),
-    )
+    found = rotate(q @ rotation, smoother, k, gaps=gaps)
+    extension = function.rotated(matrix @ found.matrix)
+    return basis_of(found, smoother, cloud, extension=extension, info=info)
