@@ -51,9 +51,9 @@ def suits(problem: Problem) -> bool:
         return False
     if operator.entries <= CHAIN * problem.n:
         return True
-    few = problem.n <= MOST and problem.start is None and operator.device.type == "cpu"
+    few = problem.n <= MOST and operator.device.type == "cpu"
     few = (few or not problem.known.shape[1]) and operator.entries <= PLANAR * problem.n
-    return few and operator.growth <= EXPANDING
+    return few and operator.expansion <= EXPANDING
 
 
 def solve(problem: Problem) -> Eigenpairs:
