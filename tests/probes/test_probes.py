@@ -65,11 +65,11 @@ def test_batches_gaussian_seeds_and_reproducibility():
         {"sigma": (0.0, 1.0)},
         {"count": 0},
     ]
-    + [{"steps": (1, 2, 3)}, {"steps": (1, 4), "step_distribution": "geometric"}],
+    + [{"steps": (1, 2, 3)}],
     ids=str,
 )
 def test_impossible_probes_are_refused(wrong):
-    with pytest.raises(InputError, match=r"expected|geometric|must be"):
+    with pytest.raises(InputError, match=r"expected|must be"):
         Probes(**wrong)
     assert Probes(steps=0, k=1, sigma=1e-3).variance == pytest.approx(1 / 3)
     assert Probes(distribution="gaussian").variance == 1
@@ -186,15 +186,3 @@ def test_a_draw_in_two_halves_is_a_draw():
     )
     with pytest.raises(InputError, match="neighbours"):
         Probes(3, k=9).draw(build_graph(cloud(), 5))
-
-
-def test_geometric_steps_make_a_resolvent():
-    """On a graph of one neighbour each, a step moves a value along: how far says how many steps."""
-    probes = Probes(4000, steps=2, k=1, step_distribution="geometric", sigma=1.0)
-    line = torch.arange(12, dtype=torch.float64)[:, None] ** 1.5
-    graph = build_graph(line, 1)
-    signal = seed_signal(12, 4000, "uniform", line, g := torch.Generator().manual_seed(0))
-    assert g is not None
-    found = probes.draw(graph, torch.Generator().manual_seed(0))
-    stayed = float((found[-1] == signal[-1]).double().mean())
-    assert stayed == pytest.approx(1 / 3, abs=0.03)  # P(0 steps) = 1 / (1 + mean)

@@ -91,13 +91,10 @@ def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> Levels:
             entries = EXPANDER * len(matrix.values())
             last = count > most and _coarse_entries(back, matrix, prolong) > entries
         if last:
-            small = n <= most
-            smooth = (
-                _pseudo_inverse(matrix, null) if small else in_precision(_smoothing(matrix, on))
-            )
+            smooth = _pseudo_inverse(matrix, null) if n <= most else _smoothing(matrix, on)
             return [*levels, Level(*level, smooth)]
-        known = coarse_known
-        levels.append(Level(*level, *map(in_precision, (_smoothing(matrix, on), back, prolong))))
+        known, ways = coarse_known, (in_precision(back), in_precision(prolong))
+        levels.append(Level(*level, _smoothing(matrix, on), *ways))
         laplacian = multiply(back, multiply(matrix, prolong))
         down = scaled(prolong, root)
         up = with_values(back, back.values() * root[back.col_indices()])
@@ -135,7 +132,8 @@ def _smoothing(matrix: Tensor, on: Tensor) -> Tensor:
     """
     centre, half = 1.1, 0.9
     first = 2 * centre / (2 * centre**2 - half**2)
-    return with_values(matrix, 2 * first * on.to(matrix.dtype) - first / centre * matrix.values())
+    values = 2 * first * on.to(matrix.dtype) - first / centre * matrix.values()
+    return with_values(matrix, values.float())
 
 
 def cycle(levels: Levels, residual: Tensor, at: int = 0) -> Tensor:

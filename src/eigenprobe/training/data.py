@@ -109,8 +109,8 @@ class Sampling(Batch):
 class ProbeSettings:
     """What the network must reconstruct.
 
-    ``kind`` is the smoother.  Expected losses use ``steps``, ``resolvent`` or ``scales`` of
-    `Covariance`; with none of them, the scales at which the K wanted vectors matter
+    ``kind`` is the smoother.  Expected losses use ``steps`` or ``scales`` of `Covariance`; with
+    none of them, the scales at which the K wanted vectors matter
     (`visible_scales`).  Sampled losses draw ``count`` probes at every training step: of ``paper``
     where given (the paper's ranges of sigma, k and steps, on the directed graph), else by ``steps``
     (default 20) of the smoother.
@@ -118,7 +118,6 @@ class ProbeSettings:
 
     kind: Kind = "adaptive"
     steps: int | None = None
-    resolvent: int | None = None
     scales: tuple[int, ...] | None = None
     count: int = 500
     paper: Probes | None = None
@@ -133,11 +132,9 @@ class ProbeSettings:
     ) -> Covariance:
         """The covariance of these probes on a smoother, for a basis of ``k`` vectors."""
         scales = self.scales
-        if self.steps is None and self.resolvent is None and scales is None:
+        if self.steps is None and scales is None:
             scales = visible_scales(smoother, k, generator=generator)
-        return Covariance(
-            smoother, steps=self.steps, resolvent=self.resolvent, scales=scales, generator=generator
-        )
+        return Covariance(smoother, steps=self.steps, scales=scales, generator=generator)
 
 
 def prepare(

@@ -112,7 +112,7 @@ class FitSettings:
     ritz: bool = True
     reference: bool = True
     precision: Literal["auto", "32", "bf16"] = "auto"
-    accelerate: Literal["auto", "none", "graph", "compile"] = "auto"
+    accelerate: Literal["auto", "none", "graph"] = "auto"
     seed: int = 0
 
     def schedule(self, preset: str) -> Optimisation:
