@@ -177,7 +177,7 @@ class SpectralModel:
     def _check(
         self, cloud: Any, k: int, device: str | torch.device | None
     ) -> tuple[Tensor, Origin]:
-        shape = tuple(np.shape(cloud)) if not isinstance(cloud, Tensor) else tuple(cloud.shape)
+        shape = tuple(np.shape(cloud))
         if len(shape) != 2 or shape[1] != 3:
             raise InputError(f"expected points of shape (n, 3), got {shape}")
         if k > self.k:

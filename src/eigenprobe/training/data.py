@@ -25,7 +25,15 @@ from torch.utils.data import DataLoader
 from ..cloud import Frame
 from ..errors import InputError
 from ..graph import Graph
-from ..probes import DENSE_LIMIT, Covariance, Objective, Probes, nested_basis, visible_scales
+from ..probes import (
+    DENSE_LIMIT,
+    Covariance,
+    DenseCovariance,
+    Objective,
+    Probes,
+    nested_basis,
+    visible_scales,
+)
 from ..probes.families import family
 from ..sampling.farthest import farthest_points
 from ..smoothers import Kind, Smoother, build_smoother
@@ -59,19 +67,15 @@ class Batch:
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
         """The batch on a device; what is already there is not copied."""
         held = {each.name: getattr(self, each.name) for each in fields(self)}
-        tensors = {name: x for name, x in held.items() if isinstance(x, Tensor)}
-        moved: dict[str, Any] = {
-            name: x.to(device, non_blocking=non_blocking) for name, x in tensors.items()
-        }
-        if hasattr(self.covariance, "to"):
-            moved["covariance"] = self.covariance.to(device)
-        return replace(self, **moved)
+        kinds = (Tensor, DenseCovariance)
+        return replace(
+            self, **{name: x.to(device) for name, x in held.items() if isinstance(x, kinds)}
+        )
 
     def weigh(self, features: Tensor) -> Tensor:
         """``Z = sqrt(mass) * features``, float32 or better, padding set to 0."""
-        features = (
-            features.float() if features.dtype in (torch.bfloat16, torch.float16) else features
-        )
+        if features.dtype in (torch.bfloat16, torch.float16):
+            features = features.float()
         if self.weight is not None:
             features = features * self.weight.unsqueeze(-1)
         return features if self.mask is None else features * self.mask.unsqueeze(-1)
@@ -149,9 +153,7 @@ def prepare(
     ``k`` vectors.
     """
     smoother = probes.build(points)
-    single = smoother.to(
-        dtype=torch.float32
-    )  # smoothing is bound by memory; the K x K algebra is not
+    single = smoother.to(dtype=torch.float32)  # smoothing is bound by memory, not the small algebra
     weight = None if not smoother.symmetric else smoother.mass.sqrt().float().unsqueeze(0)  # (1, n)
     local = frame(points, torch.float32)
     batch = Sampling(local.unsqueeze(0), weight, smoother=smoother)
@@ -260,11 +262,8 @@ class Fresh:
         batches = max(1, CHUNK[self.points.device.type == "cuda"] // self.clouds)
         turn, place = divmod(step, batches)
         if self._chunk[0] != turn:
-            seed = int(
-                torch.randint(
-                    2**31, (), generator=torch.Generator().manual_seed(self.seed * 7919 + turn)
-                )
-            )
+            generator = torch.Generator().manual_seed(self.seed * 7919 + turn)
+            seed = int(torch.randint(2**31, (), generator=generator))
             self._chunk = (turn, self._graphs(batches, seed))
         graph = self._chunk[1][place % len(self._chunk[1])]
         draw = PaperDraw(self.probes, graph, self.clouds)
@@ -303,6 +302,5 @@ class ManifoldData(pl.LightningDataModule):
         return DataLoader([self.pool] * self.steps, batch_size=None)  # type: ignore[arg-type]
 
     def val_dataloader(self) -> DataLoader[Source] | list[Source]:
-        held = self.held_out
-        rows: Any = [held] * (0 if held is None else len(held))
-        return [] if held is None else DataLoader(rows, batch_size=None)
+        held: Any = self.held_out
+        return [] if held is None else DataLoader([held] * len(held), batch_size=None)
