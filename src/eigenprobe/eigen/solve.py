@@ -274,50 +274,45 @@ def _posed(
     operator: Solvable, k: int, n: int | None, generator: torch.Generator, tol: float
 ) -> tuple[Problem, Tensor | None, torch.dtype]:
     """The problem that solvers get, the order of its rows, and the precision of the answer."""
-    work, order, dtype = _unpack(operator, n, generator)
+    smoother = operator if isinstance(operator, Smoother) else None
+    symmetric, order = smoother is not None and smoother.symmetric, None
+    if smoother is not None and symmetric:
+        graph, dtype = smoother.graph, smoother.dtype
+        if graph is None or not graph.ordered:
+            order = memory_order(smoother.matrix, None if graph is None else graph.points)
+        work: Operator = SparseOperator(smoother.matrix, order, smoother.leaving)
+    elif smoother is not None:
+        work = FunctionOperator(smoother.apply_symmetric, smoother.n, smoother.device)
+        dtype = smoother.dtype
+    elif isinstance(operator, Tensor):
+        if operator.ndim != 2 or operator.shape[0] != operator.shape[1]:
+            raise InputError(f"expected a square matrix, got shape {tuple(operator.shape)}")
+        matrix = operator if operator.layout == torch.sparse_csr else operator.to_sparse_csr()
+        order, dtype = memory_order(matrix), matrix.dtype
+        work = SparseOperator(matrix, order)
+    elif callable(operator):
+        if n is None:
+            raise InputError("a function as operator needs the number of points n")
+        work, dtype = FunctionOperator(operator, n, generator.device), torch.float64
+    else:
+        raise InputError(
+            f"expected a smoother, a square tensor or a function, got {type(operator).__name__}"
+        )
     if not 1 <= k <= work.n:
         raise InputError(
             f"expected between 1 and {work.n} eigenpairs for {work.n} points, got k={k}"
         )
     known = torch.empty((work.n, 0), dtype=torch.float64, device=work.device)
-    bounded = isinstance(operator, Smoother) and operator.symmetric
     surface, labels = False, None
-    if isinstance(operator, Smoother) and operator.fixes_mass:
-        operator = replace(operator, clouds=())
-        null, (count, labels) = null_vectors(operator, k)[0], components_of(operator)
+    if smoother is not None and smoother.fixes_mass:
+        smoother = replace(smoother, clouds=())
+        null, (count, labels) = null_vectors(smoother, k)[0], components_of(smoother)
         if order is not None:
             null, labels = null[order], labels[order]
         if float((work.apply(null) - null).norm(dim=0).max()) <= HALF:
             known = null
         labels = labels if count > 1 and known.shape[1] else None
-        surface = round(operator.dimension) == 2 and operator.kind == "adaptive"
+        surface = round(smoother.dimension) == 2 and smoother.kind == "adaptive"
     wanted, guard = (k - known.shape[1],), max(10, k // 3)
-    problem = Problem(work, known, wanted, guard, tol, generator, bounded, surface, labels)
+    problem = Problem(work, known, wanted, guard, tol, generator, symmetric, surface, labels)
     return problem, order, dtype
-
-
-def _unpack(
-    operator: Solvable, n: int | None, generator: torch.Generator
-) -> tuple[Operator, Tensor | None, torch.dtype]:
-    """The operator as solvers see it, the order of its rows, and the precision of the answer."""
-    if isinstance(operator, Smoother) and operator.symmetric:
-        graph = operator.graph
-        points, ordered = (None, False) if graph is None else (graph.points, graph.ordered)
-        order = None if ordered else memory_order(operator.matrix, points)
-        return SparseOperator(operator.matrix, order, operator.leaving), order, operator.dtype
-    if isinstance(operator, Tensor):
-        if operator.ndim != 2 or operator.shape[0] != operator.shape[1]:
-            raise InputError(f"expected a square matrix, got shape {tuple(operator.shape)}")
-        matrix = operator if operator.layout == torch.sparse_csr else operator.to_sparse_csr()
-        order = memory_order(matrix)
-        return SparseOperator(matrix, order), order, matrix.dtype
-    if isinstance(operator, Smoother):
-        work = FunctionOperator(operator.apply_symmetric, operator.n, operator.device)
-        return work, None, operator.dtype
-    if not callable(operator):
-        raise InputError(
-            f"expected a smoother, a square tensor or a function, got {type(operator).__name__}"
-        )
-    if n is None:
-        raise InputError("a function as operator needs the number of points n")
-    return FunctionOperator(operator, n, generator.device), None, torch.float64

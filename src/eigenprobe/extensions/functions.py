@@ -224,8 +224,8 @@ class NeighbourhoodExtension:
         known, order = self._fingerprints
         found = order[torch.searchsorted(known, fingerprints(local)).clamp_max_(len(order) - 1)]
         parts = (_blocks(each, local.shape[1]) for each in (local, found))
-        new = [(self.points[i] != x).any(1) for x, i in zip(*parts, strict=True)]
-        new = torch.cat(new).nonzero()[:, 0]
+        differ = [(self.points[i] != x).any(1) for x, i in zip(*parts, strict=True)]
+        new = torch.cat(differ).nonzero()[:, 0]
         values, mass = self.values[found], self.mass[found]
         if len(new):
             values[new], mass[new] = self._placed(local[new])

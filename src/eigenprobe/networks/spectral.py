@@ -1,22 +1,22 @@
-r"""The amortised network: a cloud in canonical pose, diffused polynomials as inputs, a transformer,
-a basis.
+r"""The amortised network: a cloud in canonical pose, diffused polynomials, a transformer, a basis.
 
-    pose      x <- (x - mean) Axes Signs / rms                principal axes, signs by skewness,
-    mass-weighted P         49 diffused seeds, made orthonormal: monomials of x up to degree 4, then
-    15 far-apart landmarks;
-              sorted by how well they survive diffusion
-    G_t       P^T M exp(-t L) P at two times (49 x 49): how diffusion acts on P, the only global
-    input output    Z = P (I + W(G)) + transformer(x, waves(x), P, exp(-t L) P, heat(x) - x,
-    sampling; G) basis     Q = orthonormalise(M^{1/2} [1, Z])
+    pose      x <- (x - mean) Axes Signs / rms
+              principal axes, signs by skewness, all weighted by the mass
+    P         49 diffused seeds, made orthonormal and sorted by how well they survive diffusion:
+              monomials of x up to degree 4, then 15 far-apart landmarks
+    G_t       P^T M exp(-t L) P at two times (49 x 49)
+              how diffusion acts on P, the only global input
+    output    Z = P (I + W(G)) + transformer(x, waves(x), P, exp(-t L) P, heat(x) - x, sampling; G)
+    basis     Q = orthonormalise(M^{1/2} [1, Z])
 
 Nothing here solves an eigenproblem: `W` is a perceptron. With `channel_every`, some layers attend
 between channels instead of points, `V (K^T Q)`.
 
 The network looks at a batch of clouds through diffusion, and is trained against it:
 
-    A = I - L / bound, spectrum in [0, 1]                 the `variable` smoother of the 12 nearest
-    neighbours, dim = 2 exp(-t L) x = sum_j c_j(t) T_j(2 A - I) x             Chebyshev, t in units
-    of 1 / bound
+    A = I - L / bound                            the `variable` smoother of the 12 nearest
+                                                 neighbours, dim = 2; spectrum in [0, 1]
+    exp(-t L) x = sum_j c_j(t) T_j(2 A - I) x    Chebyshev, t in units of 1 / bound
 
 The time of a heat kernel is set by its trace, `tr exp(-t L) = level` ("about `level` eigenvectors
 survive"), which needs no units and no dimension. The trace comes from the Chebyshev moments of a

@@ -5,7 +5,7 @@ all.
     folder/model-00001-of-00002.safetensors  ...
     folder/README.md                         the model card
 
-The folder `surface` beside this file is the model that comes with the package.
+The model that comes with the package is the folder `surface` of `pretrained`.
 """
 
 import hashlib

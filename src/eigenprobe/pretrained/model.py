@@ -1,7 +1,7 @@
 r"""One model for all shapes: a cloud to its spectral basis in one forward pass.
 
-    points (n, 3) -> graph -> network -> Z (n, K - 1) -> Q = orthonormalise(M^{1/2} [1, Z]) -> Ritz
-    -> refinement sweeps
+    points (n, 3) -> graph -> network -> Z (n, K - 1)
+                  -> Q = orthonormalise(M^{1/2} [1, Z]) -> Ritz -> refinement sweeps
 
 `ritz=False, refine=0` is the network alone. The default takes the Ritz vectors of the smoother in
 the span of the `K` columns, of the 49 diffused seeds they were made from and of 49 more diffused

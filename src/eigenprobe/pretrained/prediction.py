@@ -54,8 +54,8 @@ from ..smoothers.prepared import Prepared
 FEWEST = 64  # points below which a cloud says too little for the network's inputs
 WHOLE = 8192  # clouds of up to so many points go through the network whole
 BATCH_POINTS = 131_072  # points that go through the network together
-# neighbours that tell a surface from a solid: of 20 balls of 300 points 20 are solid, with 16 only
-# 3
+# Neighbours that tell a surface from a solid: all of 20 balls of 300 points are solid by them, by
+# 16 only 3.
 LOCAL = 30
 CHUNK = 4096  # rows of a large cloud at once
 

@@ -1,7 +1,7 @@
 """What one training step sees, and the data of one manifold: a pool of resamplings, prepared once.
 
-    points (N, d) -> farthest-point resamplings (n, d), different starts -> smoother -> C (n, n) ->
-    Batch features Z = weight * network(points)  (b, n, K),   weight (b, n) = sqrt(mass)
+    points (N, d) -> farthest-point resamplings (n, d) -> smoother -> C (n, n) -> Batch
+    features Z = weight * network(points)  (b, n, K),   weight (b, n) = sqrt(mass)
 
 Where the smoother knows the mass, the network learns the unnormalised functions ``V``, which do not
 depend on the sampling, and ``Q = M^{1/2} V`` carries the sampling.  A `row` smoother knows no mass:
@@ -64,13 +64,12 @@ class Batch:
         if self.trace is None and self.covariance is not None:
             self.trace = self.covariance.trace()
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
+    def to(self, device: torch.device | str) -> Batch:
         """The batch on a device; what is already there is not copied."""
-        held = {each.name: getattr(self, each.name) for each in fields(self)}
+        held: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
         kinds = (Tensor, DenseCovariance)
-        return replace(
-            self, **{name: x.to(device) for name, x in held.items() if isinstance(x, kinds)}
-        )
+        moved: Any = {name: x.to(device) for name, x in held.items() if isinstance(x, kinds)}
+        return replace(self, **moved)
 
     def weigh(self, features: Tensor) -> Tensor:
         """``Z = sqrt(mass) * features``, float32 or better, padding set to 0."""
@@ -302,5 +301,6 @@ class ManifoldData(pl.LightningDataModule):
         return DataLoader([self.pool] * self.steps, batch_size=None)  # type: ignore[arg-type]
 
     def val_dataloader(self) -> DataLoader[Source] | list[Source]:
-        held: Any = self.held_out
-        return [] if held is None else DataLoader([held] * len(held), batch_size=None)
+        held = self.held_out
+        rows: Any = [] if held is None else [held] * len(held)
+        return DataLoader(rows, batch_size=None) if rows else []

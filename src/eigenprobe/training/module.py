@@ -1,7 +1,7 @@
 """The Lightning module of every setting: network + objective + optimiser.
 
-    loss = mean over the batch of  objective(sqrt(mass) * network(points)),   AdamW, warm-up then
-    cosine
+    loss = mean over the batch of  objective(sqrt(mass) * network(points))
+    AdamW, warm-up then cosine
 
 The network runs under bf16 autocast where asked; the objective always runs in float32 with float64
 K x K algebra.  On CUDA with clouds of one size the forward and backward passes (of the network;
