@@ -47,14 +47,6 @@ def test_orthonormal_columns_and_their_triangle(method: str, weighted: bool) -> 
     with pytest.raises(RankError, match="expected 5 independent columns"):
         # type: ignore[arg-type]
         orthonormalise(torch.cat([x, x.sum(-1, keepdim=True)], -1), mass, method=method)
-    if method == "qr" and not weighted:  # the rank is judged at four roundings
-        for angle, sound in ((9.3e-16, True), (8.5e-16, False)):
-            pair = torch.tensor([[1.0, 1.0], [0.0, angle]], dtype=torch.float64)
-            if sound:
-                orthonormalise(pair)
-            else:
-                with pytest.raises(RankError):
-                    orthonormalise(pair)
 
 
 def test_a_widened_span_holds_what_is_new() -> None:
@@ -69,17 +61,8 @@ def test_a_widened_span_holds_what_is_new() -> None:
     torch.testing.assert_close(q[:, :3], orthonormalise(first)[0])
     every = orthonormalise(torch.cat([first, more[:, :3] / more[:, :3].norm(dim=0)], 1))[0]
     torch.testing.assert_close(kept @ kept.T, every @ every.T, atol=1e-9, rtol=0)
-    basis = torch.eye(20, dtype=torch.float64)
-    for angle, new in ((2e-3, True), (5e-4, False)):  # a thousandth of a length is the usual cut
-        beside = (basis[:, :1] + angle * basis[:, 9:10]) * 7
-        assert bool(widen(basis[:, :3], beside)[2][3]) == new
-    assert not bool(widen(basis[:, :3], basis[:, :1] + 0.1 * basis[:, 9:10], cut=0.2)[2][3])
-    for size, kept in (
-        (0.0, [False, True]),
-        (1e-20, [True, True]),
-    ):  # nothing at all, and something however small
-        added, _, there = widen(first, torch.stack([size * basis[0], basis[1]], 1))
-        assert bool(added.isfinite().all()) and sorted(there[3:].tolist()) == kept
+    none = widen(first, torch.zeros(20, 2, dtype=torch.float64))
+    assert bool(none[0].isfinite().all()) and not bool(none[2][3:].any())
     many = widen(torch.stack([first, first]), torch.stack([more, more]))
     for one, other in zip(many, (q, turn, present), strict=True):
         torch.testing.assert_close(one[1], other)
@@ -136,10 +119,6 @@ def test_signs_follow_the_third_moment_or_the_largest_entry() -> None:
     nearly = torch.tensor([[-2.0], [2.0 - 1e-5], [1.0], [-1.0]], dtype=torch.float64)
     both = torch.cat([skew, -skew, even, -even, nearly, -nearly], 1)
     assert canonical_signs(both).tolist() == [1, -1, -1, 1, -1, 1]
-    decisive = torch.tensor(
-        [[-2.0], [2.0 + 0.01], [1.0], [-1.0]], dtype=torch.float64
-    )  # above a thousandth
-    assert canonical_signs(torch.cat([decisive, -decisive], 1)).tolist() == [1, -1]
     weights = torch.tensor([0.1, 1.0, 1.0, 1.0], dtype=torch.float64)
     assert canonical_signs(skew, weights).tolist() == [-1]
     stacked = canonical_signs(torch.stack([both, -both]), torch.ones(2, 4, dtype=torch.float64))

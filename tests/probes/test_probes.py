@@ -141,10 +141,8 @@ def test_batches_are_their_clouds():
         for each in (graph, build_graph(cloud(), 5))
     )
     torch.testing.assert_close(wide, exact)  # a wider graph is cut
-    assert Probes(k=(3, 8)).widest == 8 and Probes(k=4).widest == 4
     loops = Probes(2, k=5, steps=1, sigma=0.3, self_loops=True).graph(cloud())
     assert loops.self_loops and not Probes(2, k=5).graph(cloud()).self_loops
-    assert Probes().count == 500 and Probes().steps == 20 and Probes().k == 15
 
 
 def test_smoothed_noise_of_a_ready_smoother():
@@ -152,8 +150,8 @@ def test_smoothed_noise_of_a_ready_smoother():
     from eigenprobe.smoothers import build_smoother
 
     smoother, g = build_smoother(cloud(), "symmetric", k=6, dimension=3), torch.Generator()
-    seed = seed_signal(60, 3, "gaussian", smoother.mass, g.manual_seed(1))
-    found = family("heat").draw(smoother, 3, 4, distribution="gaussian", generator=g.manual_seed(1))
+    seed = 3**0.5 * seed_signal(60, 3, "uniform", smoother.mass, g.manual_seed(1))
+    found = family("heat").draw(smoother, 3, 4, generator=g.manual_seed(1))
     torch.testing.assert_close(
         found, torch.linalg.matrix_power(smoother.matrix.to_dense(), 4) @ seed
     )

@@ -183,9 +183,9 @@ class Covariance:
 class DenseCovariance:
     """Covariances as matrices ``(..., n, n)``: one product applies them."""
 
-    def __init__(self, matrix: Tensor, trace: Tensor | None = None) -> None:
+    def __init__(self, matrix: Tensor) -> None:
         self.matrix = matrix
-        self._trace = matrix.diagonal(dim1=-2, dim2=-1).double().sum(-1) if trace is None else trace
+        self._trace = matrix.diagonal(dim1=-2, dim2=-1).double().sum(-1)
 
     def apply(self, x: Tensor) -> Tensor:
         return self.matrix @ x.to(self.matrix.dtype)
@@ -200,7 +200,7 @@ class DenseCovariance:
 
     def to(self, device: torch.device | str) -> DenseCovariance:
         """The same covariances on a device."""
-        return DenseCovariance(self.matrix.to(device), self._trace.to(device))
+        return DenseCovariance(self.matrix.to(device))
 
 
 @torch.no_grad()
