@@ -62,9 +62,7 @@ class SpectralModel:
         about = {"name": self.name, "largest basis": self.k, "parameters": self._parameters}
         words = {"device": "trained on", "skipped": "batches skipped in training"}
         facts = {words.get(name, name): value for name, value in self.facts.items()}
-        plain = {
-            name: value for name, value in facts.items() if isinstance(value, (str, int, float))
-        }
+        plain = {name: x for name, x in facts.items() if isinstance(x, (str, int, float))}
         return html_table("SpectralModel", about | plain)
 
     @property
@@ -202,7 +200,7 @@ class SpectralModel:
         found = rotate(span, padded, k, leading=self.k, turn=ritz, sweeps=refine)
         info = {"method": "pretrained", "model": self.name, "refine": refine}
         info |= {"smoother": "heat"} if batch.stacked else {}
-        for i, (cloud, n) in enumerate(zip(batch.clouds, batch.sizes, strict=True)):
+        for i, (cloud, n) in enumerate(zip(batch.clouds, operator.each.sizes, strict=True)):
             pairs = found.of(i, n) if batch.stacked else found
             kernel = KernelExtension(cloud.points, pairs.vectors)
             facts = info | {"components": batch.components[i]}

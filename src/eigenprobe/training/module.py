@@ -125,12 +125,8 @@ class SpectralModule(pl.LightningModule):
         self.mixed = Mixed(network, precision)
         self.objective = objective or Objective()
         self.optimisation = optimisation or Optimisation()
-        self.accelerate, self.seed, self.log_every, self.patience = (
-            accelerate,
-            seed,
-            log_every,
-            patience,
-        )
+        self.accelerate, self.seed = accelerate, seed
+        self.log_every, self.patience = log_every, patience
         self.batches_seen = 0
         self.skipped: Tensor
         self.register_buffer("skipped", torch.zeros(2), persistent=False)  # in all, in a row
@@ -283,9 +279,8 @@ class SpectralModule(pl.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: Facts) -> None:
         states = {"cpu": torch.get_rng_state()}
-        states |= (
-            {"cuda": torch.cuda.get_rng_state(self.device)} if self.device.type == "cuda" else {}
-        )
+        if self.device.type == "cuda":
+            states["cuda"] = torch.cuda.get_rng_state(self.device)
         checkpoint["eigenprobe"] = {
             "batches_seen": self.batches_seen,
             "objective": asdict(self.objective),
