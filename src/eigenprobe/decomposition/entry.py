@@ -37,16 +37,7 @@ from ..cloud import (
     points_and_faces,
     values_by_cloud,
 )
-from ..eigen import (
-    Eigenpairs,
-    RitzPairs,
-    Span,
-    basis_of,
-    rotate,
-    solve,
-    solve_shifted,
-    with_derivatives,
-)
+from ..eigen import Eigenpairs, RitzPairs, basis_of, rotate, solve, solve_shifted, with_derivatives
 from ..eigen.filtered import UNRESOLVED
 from ..errors import InputError, heard_warnings, held_warnings, near, warn
 from ..extensions import KernelExtension
@@ -326,7 +317,7 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
         ):
             warn_of_errors(prepared, rotation, wanted.dimension is not None)
         function = KernelExtension(cloud.points, rotation.vectors, wanted.search_metric)
-        basis = basis_of(rotation, smoother, cloud, info=info | found, extension=lambda _: function)
+        basis = basis_of(rotation, smoother, cloud, info=info | found, extension=function)
         if wanted.differentiable(smoother):
             basis = with_derivatives(basis, rotation, smoother, cloud, origin.points, following)
     kept = isinstance(wanted.smoother, Smoother) or smoother.n <= KEPT
@@ -385,7 +376,7 @@ def _rotation(
     following = math.inf
     if probes is None:
         pairs = _pairs(smoother, request, generator, min(k + moving, smoother.n))
-        rotation = rotate(Span(pairs.vectors[:, :k], pairs.gaps[:k]), smoother, k)
+        rotation = rotate(pairs.vectors[:, :k], smoother, k, gaps=pairs.gaps[:k])
         if len(pairs.gaps) > k:
             following = float(pairs.gaps[k]) / float(smoother.step_time)
     elif smoother.lowest is None and isinstance(probes, str):
