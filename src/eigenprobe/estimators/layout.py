@@ -34,8 +34,8 @@ from .precomputed import AffinityGraph
 
 EXAGGERATION = (3.0, 2.0)  # at the start and at the end
 STEPS = 300
-# Random rows that stand for all: so many, and in a step's repulsion more in small tables, where they
-# cost nothing beside the rest of it.
+# Random rows that stand for all: so many; in the repulsion of a step more in small tables, where
+# they cost nothing beside the rest of it.
 SOME, PAIRS = 100, 1 << 19
 HELD, ROUNDS = 0.02, 10  # c; of scaling, and of averaging along the graph
 MOMENTUM, LONGEST = 0.8, 5.0  # share of a step that the next one keeps; length of one, at most

@@ -36,9 +36,8 @@ from .coordinates import AFFINITY, SPATIAL
 
 Metric = str | Callable[..., float]
 EQUAL = ("hamming", "matching")  # metrics that count the entries that differ
-MOST_FRACTIONS = (
-    0.5  # share of entries that are no whole numbers, above which those would differ in all
-)
+# share of entries that are no whole numbers, above which those would differ in all
+MOST_FRACTIONS = 0.5
 # of the largest distance: rounding of single precision and of differences of squares is less
 SYMMETRIC = 1e-4
 
