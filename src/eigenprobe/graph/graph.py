@@ -235,23 +235,12 @@ class Graph:
         """The stacked clouds."""
         return Segments(self.clouds or (self.n,), self.device)
 
-    @cached_property
-    def planes(self) -> Tensor:
-        """Frames ``(n, d, 2)`` of the tangent planes of a graph without self-loops, those of the
+    def frames(self, dimension: int, rows: Tensor | slice = slice(None)) -> Tensor:
+        """Tangent frames ``(n, d, dim)`` of some points of a graph without self-loops, those of the
         nearest `FRAME`.
         """
-        return self._planes(slice(None), FRAME)
-
-    def planes_at(self, rows: Tensor, count: int = FRAME) -> Tensor:
-        """Frames of the ``count`` nearest of some points only, of those that are known where they
-        are.
-        """
-        known = count == FRAME and "planes" in self.__dict__
-        return self.planes[rows] if known else self._planes(rows, count)
-
-    def _planes(self, rows: Tensor | slice, count: int) -> Tensor:
-        offsets = self.points[self.indices[rows, :count]] - self.points[rows, None]
-        return tangent_frames(offsets, self.distances[rows, :count], 2)
+        offsets = self.points[self.indices[rows, :FRAME]] - self.points[rows, None]
+        return tangent_frames(offsets, self.distances[rows, :FRAME], dimension)
 
     @property
     def squared(self) -> Tensor:

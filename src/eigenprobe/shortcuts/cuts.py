@@ -6,9 +6,7 @@ short-cuts are cut.
 
 A row that lost neighbours keeps the real ones among those that were judged and repeats its nearest
 one to the end. Cut edges of which the network is not certain go on as `Graph.doubtful`, with a
-share of their weight. Cuts that would split off a part are undone at the half of its edges that the
-network was less sure of, unless it is sure of nearly all edges round the part, which are then all
-cut: a wrong split adds a vanishing eigenvalue and moves every vector after it.
+share of their weight.
 
 What tells a short-cut from a real neighbour: where to look, and what is seen there.
 
@@ -33,7 +31,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..graph import components, estimate_dimension
+from ..graph import estimate_dimension
 from ..graph.arranged import Arranged
 from ..graph.graph import Edges, Graph, local_spacing, undirected
 from ..graph.quadrics import without_noise
@@ -49,22 +47,11 @@ class Decision:
     threshold: float = 2.0  # logit above which an edge is a short-cut
     # the same where most points are suspicious: coarse and noisy clouds have more short-cuts ...
     bold: float = 0.5
-    doubtful: tuple[float, float] = (
-        0.1,
-        0.6,
-    )  # ... by the share of such points, from the one to the other
-    careful: float = 3.5  # the same on a very uneven cloud, where false cuts are more common ...
-    uneven: tuple[float, float] = (0.15, 0.45)  # ... by the deviation of the log of the spacing
-    certain: float = (
-        3.0  # logit up to which a cut edge is in doubt: it keeps a share of its weight ...
-    )
+    # ... by the share of such points, from the one to the other
+    doubtful: tuple[float, float] = (0.1, 0.6)
+    # logit up to which a cut edge is in doubt: it keeps a share of its weight ...
+    certain: float = 3.0
     adjacent: int = 5  # ... if it joins a point to one of its nearest: stencils are small
-    sure: float = (
-        2.2  # tenth percentile of the logits round a part above which it may be split off ...
-    )
-    part: int = 20  # ... if it has at least so many points
-    near: int = 4  # real neighbours of each point that must hold the cloud together
-    rounds: int = 40  # of restoring
 
 
 DECISION = Decision()
@@ -136,64 +123,12 @@ def decide(
     graph: Graph, suspects: Suspects, logits: Tensor, decision: Decision = DECISION
 ) -> tuple[Tensor, Tensor]:
     """Which of the judged edges ``(e,)`` are cut, and at which of those a doubt remains."""
-    head, tail = suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]
-    cut = logits > _thresholds(graph, suspects, decision)[suspects.owner[suspects.edges.head]]
-    entry = suspects.entry
-    rows = torch.arange(graph.n, device=graph.device)[:, None].expand_as(entry)
-    settled = torch.zeros_like(cut)  # round parts that may be split off
-    for _ in range(decision.rounds if bool(cut.any()) else 0):
-        kept = _kept(entry, cut)
-        few = kept & (kept.cumsum(1, dtype=torch.int8) <= decision.near)
-        count, labels = components(rows[few], graph.indices[:, : entry.shape[1]][few], graph.n)
-        between = ~settled & (labels[head] != labels[tail])
-        if count == 1 or not bool((between & cut).any()):
-            break
-        size = torch.bincount(labels, minlength=count)
-        part = torch.where(size[labels[head]] < size[labels[tail]], labels[head], labels[tail])
-        low = _quantiles(logits[between], part[between], count, 0.1)
-        middle = _quantiles(logits[between & cut], part[between & cut], count, 0.5)
-        apart = between & ((size >= decision.part) & (low > decision.sure))[part]
-        settled |= apart
-        cut = (cut | apart) & ~(between & ~apart & (logits <= middle[part]))
-    return cut, cut & ~settled & suspects.among(decision.adjacent) & (logits < decision.certain)
-
-
-def _thresholds(graph: Graph, suspects: Suspects, decision: Decision) -> Tensor:
-    """The logit above which edges of every cloud are cut, ``(b,)``."""
-    spacing = (
-        graph.distances[:, :6]
-        .square()
-        .mean(1)
-        .clamp_min(torch.finfo(graph.distances.dtype).tiny)
-        .log()
-        / 2
-    )
-    clouds = graph.each
-    apart = spacing - clouds.spread(clouds.mean(spacing))
-    deviation = (clouds.sum(apart.square()) / (clouds.counts - 1)).sqrt()
-    doubtful = (
-        torch.bincount(suspects.owner[suspects.suspicious], minlength=len(clouds)) / clouds.counts
-    )
-    usual = decision.threshold + (decision.bold - decision.threshold) * _share_of(
-        doubtful, decision.doubtful
-    )
-    return usual + (decision.careful - usual) * _share_of(deviation, decision.uneven)
-
-
-def _share_of(values: Tensor, ends: tuple[float, float]) -> Tensor:
-    """How far values are from the one end to the other, in [0, 1]."""
-    return ((values - ends[0]) / (ends[1] - ends[0])).clamp(0, 1)
-
-
-def _quantiles(values: Tensor, group: Tensor, count: int, share: float) -> Tensor:
-    """A quantile of the values of every group, ``(count,)``; infinite for empty ones."""
-    order = values.argsort()
-    order = order[group[order].argsort(stable=True)]
-    size = torch.bincount(group, minlength=count)
-    place = size.cumsum(0) - size + ((size - 1) * share).long()
-    found = torch.full((count,), torch.inf, device=values.device)
-    found[size > 0] = values[order[place[size > 0]]]
-    return found
+    suspicious = torch.bincount(suspects.owner[suspects.suspicious], minlength=len(graph.each))
+    low, high = decision.doubtful
+    share = ((suspicious / graph.each.counts - low) / (high - low)).clamp(0, 1)
+    least = decision.threshold + (decision.bold - decision.threshold) * share  # (b,)
+    cut = logits > least[suspects.owner[suspects.edges.head]]
+    return cut, cut & suspects.among(decision.adjacent) & (logits < decision.certain)
 
 
 def keep_only(graph: Graph, kept: Tensor) -> Graph:

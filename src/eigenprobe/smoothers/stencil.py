@@ -44,7 +44,6 @@ class Selection:
         0.35  # |mean tangential direction| up to which the neighbours surround a point
     )
     nearest: int = 6  # neighbours that measure the spacing: those of an even cloud
-    frame: int = FRAME  # neighbours that span the first frame
     along: float = 0.75  # |tangential part| of an edge that may bridge a gap, cosine of 41 degrees
     # neighbours of both ends of an edge of a curve that are nearer, if it may lead to another turn
     turn: int = 4
@@ -191,13 +190,8 @@ def first_frames(graph: Graph, dimension: int) -> tuple[Neighbours, Tensor]:
 
     A row with fewer neighbours repeats its first one to fill the places; the copies do not count.
     """
-    near, few = (
-        Neighbours.of(graph.points, graph.indices, graph.distances),
-        slice(0, SELECTION.frame),
-    )
-    if dimension == 2 and isinstance(near.real, int) and not graph.points.requires_grad:
-        return near, graph.planes
-    return near, tangent_frames(near.offsets[:, few], near.distances[:, few], dimension)
+    near = Neighbours.of(graph.points, graph.indices, graph.distances)
+    return near, tangent_frames(near.offsets[:, :FRAME], near.distances[:, :FRAME], dimension)
 
 
 def choose_edges(near: Neighbours, frames: Tensor) -> Edges:
