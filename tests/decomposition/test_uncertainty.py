@@ -51,6 +51,22 @@ def test_wrong_answers_know_it(name: str) -> None:
     assert true <= 2 * basis.uncertainty.eigenvalues[1:].mean()
 
 
+def test_the_basis_of_a_table_has_an_estimate() -> None:
+    """It holds for nine of ten, too; there is none of distances instead of rows."""
+    below = []
+    for name in ("sphere", "torus", "circle"):
+        for seed in (1, 2, 3):
+            rows = cloud(name, 1500, seed)
+            model = ep.Eigenmaps(8, coordinates="vectors", random_state=0).fit(rows)
+            true = np.abs(model.eigenvalues_ / MANIFOLDS[name].spectrum(9)[1:] - 1)
+            below.append(true <= 2 * model.basis_.uncertainty.eigenvalues[1:])
+    assert np.mean(below) >= 0.9
+    apart = np.linalg.norm(rows[:90, None] - rows[:90], axis=2)
+    model = ep.Eigenmaps(3, coordinates="vectors", metric="precomputed").fit(apart)
+    with pytest.raises(InputError, match="needs rows"):
+        _ = model.basis_.uncertainty
+
+
 def test_shares_tell_what_is_reproducible() -> None:
     """The fifth and sixth have .6 to .8 in some draws: they turn into the next two, which are a
     quarter above.

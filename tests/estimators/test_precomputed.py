@@ -80,6 +80,42 @@ def test_known_neighbours_are_not_searched(table: np.ndarray, metric: str) -> No
         _model().fit(table, neighbors=(indices + 5, distances))
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda near, far: (near, None), "got something else"),
+        (lambda near, far: (near, far * 1j), "got complex numbers"),
+        (lambda near, far: (near - 1, far), "row 0 has -1"),
+        (lambda near, far: (near, far - far[0, 1]), "rows 0 to 299 at finite distances"),
+        (lambda near, far: (near * 0, far), "row 0 has one twice"),
+        (lambda near, far: (near[:, :1], far[:, :1]), "every row has only itself"),
+    ],
+)
+def test_wrong_lists_of_neighbours(table: np.ndarray, change: Any, message: str) -> None:
+    far, near = NearestNeighbors(n_neighbors=5).fit(table).kneighbors(table)
+    with pytest.raises(InputError, match=message):
+        _model().fit(table, neighbors=change(near, far))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d[:, :9], "must be square"),
+        (lambda d: d + np.triu(d), "must be symmetric"),
+        (lambda d: d + np.eye(len(d)), "0 from a row to itself"),
+        (lambda d: -d, "at least 0"),
+        (lambda d: np.where(d == d.max(), np.inf, d), "must be finite"),
+        (lambda d: sparse.csr_matrix(d.shape), "row 0 has 0 distances"),
+    ],
+)
+def test_distances_that_are_none(table: np.ndarray, change: Any, message: str) -> None:
+    distances = pairwise_distances(table)
+    with pytest.raises(InputError, match=message):
+        _model(metric="precomputed").fit(change(distances))
+    with pytest.raises(InputError, match="at least 0"):
+        _model(metric="precomputed").fit(distances).transform(-distances[:3])
+
+
 def test_given_distances_are_those_of_rows(table: np.ndarray) -> None:
     rows, new = _model(metric="euclidean").fit(table), table[:40] + 0.2
     square, between = pairwise_distances(table), pairwise_distances(new, table)

@@ -25,7 +25,7 @@ from ..cloud import Array
 from ..errors import InputError, held_warnings
 from ..host.validation import as_array
 from ..sampling.inspection import LEAST
-from ..smoothers import BALANCED_DIMENSIONS
+from ..smoothers import BALANCED_DIMENSIONS, neighbourhood_smoother
 from .entry import decompose
 from .settings import OperatorSettings
 
@@ -59,7 +59,8 @@ def estimate_uncertainty(basis: Basis) -> Uncertainty:
     """
     if basis.points is None:
         raise InputError("an estimate of its error needs points, this basis carries none")
-    own, settings = basis.numpy(), _settings(basis)
+    own, table = basis.numpy(), basis.info.get("smoother") == "neighbourhood"
+    settings = {} if table else _settings(basis)
     points, vectors = basis.points, own.vectors
     if basis.source is not None and (sample := (prepared := basis.prepared()).sample) is not None:
         count = max(basis.k + 5, prepared.smoother.n // 2)  # half of the working sample
@@ -85,7 +86,10 @@ def estimate_uncertainty(basis: Basis) -> Uncertainty:
         )
     halved = {name: _of_rows(value, rows, n) for name, value in settings.items()}
     with held_warnings():  # said of the whole cloud already
-        half = decompose(points[rows], k, **halved).numpy()
+        if table:
+            half = _table_basis(basis, points[rows], k)
+        else:
+            half = decompose(points[rows], k, **halved).numpy()
     return Uncertainty(_errors(own, half), _shares(own, half, vectors[rows]))
 
 
@@ -97,6 +101,19 @@ def _half(points: Array) -> Array:
     return np.sort(
         along.argsort(kind="stable")[generator.permutation(len(points))[: len(points) // 2]]
     )
+
+
+def _table_basis(basis: Basis, points: Any, k: int) -> Basis:
+    """The basis of some rows of a table, by the neighbours and the metric of an estimator's."""
+    from ..estimators.precomputed import arranged
+    from ..estimators.solvers import fit_direct
+
+    graph = basis.prepared().smoother.known_graph
+    if not graph.points.shape[1]:
+        raise InputError("an estimate of its error needs rows, this basis is one of distances")
+    rows = torch.as_tensor(points)
+    cloud = arranged(rows, graph.k, graph.metric, graph.options)
+    return fit_direct(cloud, neighbourhood_smoother(cloud.graph), k, seed=0).numpy()
 
 
 def _settings(basis: Basis) -> dict[str, Any]:

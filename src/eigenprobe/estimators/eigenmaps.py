@@ -236,6 +236,8 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         with limited_threads(self._device(), min(n, limit), single=SMALL), self._reports():
             self._blank = self._spread = None
             if self.metric in PRECOMPUTED:
+                if neighbors is not None:
+                    raise InputError(f"either neighbors or metric={self.metric!r}, got both")
                 self.metric_: str | Callable[..., float] = self.metric
                 clouds = [self._precomputed(rows.array)]
             else:

@@ -36,9 +36,8 @@ from .coordinates import AFFINITY, SPATIAL
 
 Metric = str | Callable[..., float]
 EQUAL = ("hamming", "matching")  # metrics that count the entries that differ
-MOST_FRACTIONS = (
-    0.5  # share of entries that are no whole numbers, above which those would differ in all
-)
+# share of entries that are no whole numbers, above which those would differ in all
+MOST_FRACTIONS = 0.5
 # of the largest distance: rounding of single precision and of differences of squares is less
 SYMMETRIC = 1e-4
 
@@ -117,8 +116,8 @@ def by_distances(matrix: Any, k: int, device: torch.device) -> Arranged:
     n = matrix.shape[0]
     if matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"precomputed distances must be square, got shape {tuple(matrix.shape)}")
-    _check_distances(matrix)
     indices, distances = nearest_entries(matrix, min(k, n - 1))
+    _check_distances(matrix)
     graph = Graph(
         torch.empty((n, 0), device=device), indices.to(device), distances.to(device), "precomputed"
     )
@@ -152,10 +151,8 @@ class AffinityGraph(Graph):
         weights = csr_matrix(matrix, dtype=np.float64)
         if weights.shape[0] != weights.shape[1]:
             raise InputError(f"precomputed affinities must be square, got shape {weights.shape}")
-        if len(weights.data) and not (np.isfinite(weights.data).all() and weights.data.min() >= 0):
-            raise InputError(
-                "affinities must be finite and at least 0, got NaN, infinity or negative ones"
-            )
+        check_matrix(weights, "affinities")
+        weights.data = weights.data.clip(0)
         weights.eliminate_zeros()
         if abs(weights - weights.T).max() > SYMMETRIC * weights.max():
             raise InputError("affinities must be symmetric: use (W + W.T) / 2")
@@ -209,6 +206,8 @@ def given_neighbours(points: Tensor, neighbors: tuple[Any, Any], metric: Metric)
         raise InputError(f"{wanted}, got something else: {error}") from error
     if found.ndim != 2 or found.shape != lengths.shape or len(found) != n or not found.shape[1]:
         raise InputError(f"{wanted}, got {tuple(found.shape)} and {tuple(lengths.shape)}")
+    if found.is_complex() or lengths.is_complex():
+        raise InputError(f"{wanted}, got complex numbers")
     found, lengths = found.double(), lengths.float()
     bad = (found < 0) | (found >= n) | (found != found.round()) | ~torch.isfinite(lengths)
     if bool((bad := bad | (lengths < 0)).any()):
@@ -220,8 +219,13 @@ def given_neighbours(points: Tensor, neighbors: tuple[Any, Any], metric: Metric)
     found = found.long()
     lengths, order = lengths.sort(stable=True, dim=1)
     found = found.gather(1, order)
+    ascending = found.sort(dim=1).values
+    if bool((twice := (ascending[:, 1:] == ascending[:, :-1]).any(1)).any()):
+        raise InputError(f"neighbors must differ, row {int(twice.nonzero()[0])} has one twice")
     if bool((found == torch.arange(n)[:, None]).any()):
         found, lengths = without_self(found, lengths)
+    if not found.shape[1]:
+        raise InputError("neighbors must be other rows, every row has only itself")
     coordinates = metric in SPATIAL
     frame = Frame.of(points, str(metric), centred=False) if coordinates else _identity(points)
     lengths = lengths / (frame.scale if metric == "euclidean" else 1.0)
@@ -234,28 +238,33 @@ def given_neighbours(points: Tensor, neighbors: tuple[Any, Any], metric: Metric)
 def nearest_entries(matrix: Any, k: int) -> tuple[Tensor, Tensor]:
     """Columns and values ``(n, k)`` of the smallest entries of every row without its own,
     ascending."""
+    check_matrix(matrix, "distances")
     if hasattr(matrix, "tocsr"):
         entries = matrix.tocoo()
         other = entries.row != entries.col
         pairs = (entries.row[other], entries.col[other])
-        rows = sort_graph_by_row_values(
-            csr_matrix((entries.data[other], pairs), shape=matrix.shape), warn_when_not_sorted=False
-        )
+        rows = csr_matrix((entries.data[other], pairs), shape=matrix.shape)
         counts = np.diff(rows.indptr)
         if counts.min() < k:
             few = f"row {counts.argmin()} has {counts.min()} distances"
             raise InputError(f"every row needs {k} neighbours, {few}")
+        rows = sort_graph_by_row_values(rows, warn_when_not_sorted=False)
         first = rows.indptr[:-1, None] + np.arange(k)
         found = torch.from_numpy(rows.indices[first]), torch.from_numpy(rows.data[first])
     else:
         whole = torch.tensor(matrix).fill_diagonal_(float("inf"))
         found = whole.topk(k, largest=False)[::-1]
-    columns, values = found[0].long(), found[1].float()
-    if not bool((torch.isfinite(values) & (values >= 0)).all()):
+    return found[0].long(), found[1].float().clamp_min(0)
+
+
+def check_matrix(matrix: Any, name: str) -> None:
+    """An error where entries of a matrix, whole or sparse, are not finite or are below 0 by more
+    than rounding."""
+    values = matrix.data if hasattr(matrix, "tocsr") else np.asarray(matrix)
+    if not np.isfinite(values).all() or values.min(initial=0) < -SYMMETRIC * values.max(initial=0):
         raise InputError(
-            "distances must be finite numbers of at least 0, got NaN, infinity or negative ones"
+            f"{name} must be finite numbers of at least 0, got NaN, infinity or negative ones"
         )
-    return columns, values
 
 
 def _identity(points: Tensor) -> Frame:

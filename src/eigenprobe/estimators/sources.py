@@ -23,6 +23,7 @@ from ..host.validation import as_array
 from ..readers.mesh import Array
 from ..readers.rows import Rows, SparseRows, checked, open_rows
 from .coordinates import PRECOMPUTED
+from .precomputed import check_matrix
 
 if TYPE_CHECKING:
     from .eigenmaps import Eigenmaps
@@ -96,6 +97,8 @@ def open_table(estimator: Any, X: object, reset: bool, mapped: int) -> tuple[Row
             kind = InputError if isinstance(error, ValueError) else InputTypeError
             raise kind(error) from error
         distances = estimator.metric == "precomputed"
+        if estimator.metric in PRECOMPUTED:
+            check_matrix(found, "distances" if distances else "affinities")
         if issparse(found) and not (estimator.metric in PRECOMPUTED and reset):
             if len(bad := np.flatnonzero(~np.isfinite(found.data))):
                 row = int(np.searchsorted(found.indptr, bad[0], side="right")) - 1
