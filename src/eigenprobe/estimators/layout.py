@@ -1,9 +1,9 @@
-"""Coordinates of rows in any number of dimensions: t-SNE whose groups stay where the distances of
-the table put them.
+"""Coordinates of rows in any number of dimensions: t-SNE whose groups stay where the principal
+directions put them.
 
     S_ij = w_ij / sum w + u_ij / sum u,   u_ij = [j in N(i)] + [i in N(j)],   w: the smoother's
     P = R^-1/2 S R^-1/2 / sum             R: row sums of S
-    x_i <- mean_l d_il (x_i - x_l) / |x_i - x_l|,      z = A^10 x
+    z = A^10 x                            principal coordinates x, averaged along the graph
     minimise over y (n, d):   KL(e P || Q) + (c / 2r) |y - s z|^2,   s = <y, z> / <z, z>,
                               q_ij = 1 / (Z (1 + |y_i - y_j|^2))
     gradient:                 4 sum_j (p_ij - q_ij / e) Z q_ij (y_i - y_j) + (c / nr) (y_i - s z_i)
@@ -12,13 +12,11 @@ By the weights of the smoother alone, which discount hubs, the densest rows of a
 crumbs; where all neighbours pull alike, groups run into each other: half of each does neither. The
 sum over p is that of the edges, the one over q is that of some random rows, other ones in every
 step: no tree or grid, so that one loop serves any number of dimensions and any device. Steps become
-shorter towards the end, which averages the samples, and the exaggeration e falls: a strong one
-first, so that no group is torn apart. The last term holds the large scale: attraction ends at the
-neighbours and repulsion at a few lengths, so that nothing else says which group lies next to which.
-Its places x are those of metric scaling: ten rounds of majorisation from the principal coordinates,
-by the distances d_il to some random rows l. Averaged along the graph, the rows of a group have
-nearly one z, which moves groups and leaves their insides alone; r, the root mean square of y, makes
-c a pull without a unit.
+shorter towards the end, which averages the samples, and the exaggeration e grows, which gathers
+groups. The last term holds the large scale: attraction ends at the neighbours and repulsion at a
+few lengths, so that nothing else says which group lies next to which. Averaged along the graph, the
+rows of a group have nearly one z, which moves groups and leaves their insides alone; r, the root
+mean square of y, makes c a pull without a unit.
 """
 
 from __future__ import annotations
@@ -32,12 +30,12 @@ from ..smoothers import Smoother
 from ..smoothers.smoother import csr
 from .precomputed import AffinityGraph
 
-EXAGGERATION = (3.0, 2.0)  # at the start and at the end
+EXAGGERATION = (1.2, 2.6)  # at the start and at the end
 STEPS = 300
-# Random rows that stand for all: so many; in the repulsion of a step more in small tables, where
-# they cost nothing beside the rest of it.
-SOME, PAIRS = 100, 1 << 19
-HELD, ROUNDS = 0.02, 10  # c; of scaling, and of averaging along the graph
+# Random rows per step that repel all: so many, more in small tables, where they cost nothing beside
+# the rest of a step.
+REPELLING, PAIRS = 100, 1 << 19
+HELD, AVERAGED = 0.03, 10  # c, and the steps of averaging of z
 MOMENTUM, LONGEST = 0.8, 5.0  # share of a step that the next one keeps; length of one, at most
 FIRST_SIZE = 0.1  # root mean square of the start
 BLOCK = 1 << 12  # rows whose repulsion is computed at once on a processor
@@ -48,8 +46,7 @@ def map_layout(smoother: Smoother, rows: Tensor, dimensions: int, seed: int) -> 
     their large-scale order is taken from."""
     generator = torch.Generator().manual_seed(seed)
     few = smoother.n <= 3  # all are neighbours of each other: attraction alone would join them
-    goal = _scaled(rows, smoother.known_graph.metric == "cosine", dimensions, generator)
-    goal = _averaged(smoother, goal, 0 if few else ROUNDS)
+    goal = _averaged_principal(smoother, rows, dimensions, 0 if few else AVERAGED)
     if few:
         return goal.double()
     shares = affinities(smoother)
@@ -67,7 +64,7 @@ def map_layout(smoother: Smoother, rows: Tensor, dimensions: int, seed: int) -> 
         near = csr(pointers, columns, pull / (1 + squares), (n, n))
         sums = near @ torch.cat([places, places.new_ones((n, 1))], 1)
         attraction = sums[:, -1:] * places - sums[:, :-1]
-        chosen = torch.randperm(n, generator=generator)[: max(SOME, PAIRS // n)].to(device)
+        chosen = torch.randperm(n, generator=generator)[: max(REPELLING, PAIRS // n)].to(device)
         repulsion = _repulsion(places, places[chosen], BLOCK if host else n)
         size = places.square().sum(1).mean().sqrt()
         held = (places - (places * goal).sum() / n * goal) / size
@@ -100,32 +97,15 @@ def affinities(smoother: Smoother) -> Tensor:
     return csr(pointers, tails, (weights / weights.sum()).float(), (smoother.n, smoother.n))
 
 
-def _scaled(rows: Tensor, cosine: bool, dimensions: int, generator: torch.Generator) -> Tensor:
-    """Places ``x (n, dimensions)`` whose distances to some random rows are those of the table."""
+def _averaged_principal(smoother: Smoother, rows: Tensor, dimensions: int, steps: int) -> Tensor:
+    """``z (n, dimensions)`` of root mean square 1; zeros beyond the columns of the rows."""
     mean, directions = principal_directions(rows, dimensions)
-    x = ((rows - mean) @ directions).float()
-    x = torch.nn.functional.pad(x, (0, dimensions - x.shape[1]))
-    chosen = torch.randperm(len(x), generator=generator)[:SOME].to(x.device)
-    others = rows[chosen]
-    wanted = torch.cat([torch.cdist(part, others) for part in rows.split(BLOCK)]).float()
-    wanted = wanted.square() / 2 if cosine else wanted
-    least = torch.finfo(x.dtype).eps * wanted.mean()
-    for _ in range(ROUNDS):
-        marks, parts = x[chosen], []
-        for part, lengths in zip(x.split(BLOCK), wanted.split(BLOCK), strict=True):
-            ratio = lengths / torch.cdist(part, marks).clamp_min(least)
-            parts.append((ratio.sum(1, keepdim=True) * part - ratio @ marks) / len(marks))
-        x = torch.cat(parts)
-        x = x - x.mean(0)
-    return x
-
-
-def _averaged(smoother: Smoother, x: Tensor, steps: int) -> Tensor:
-    """``z (n, dimensions)`` of root mean square 1."""
     root = smoother.mass.sqrt()[:, None]
-    z = (smoother.power((x * root).to(smoother.dtype), steps).to(root) / root).float()
-    z = z - z.mean(0)
-    return z / z.square().sum(1).mean().sqrt().clamp_min(torch.finfo(z.dtype).tiny)
+    x = ((rows - mean) @ directions).to(root) * root
+    x = smoother.power(x.to(smoother.dtype), steps).to(root) / root
+    x = (x - x.mean(0)).float()
+    x = torch.nn.functional.pad(x, (0, dimensions - x.shape[1]))
+    return x / x.square().sum(1).mean().sqrt().clamp_min(torch.finfo(x.dtype).tiny)
 
 
 def _repulsion(places: Tensor, others: Tensor, block: int) -> Tensor:
