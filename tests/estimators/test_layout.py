@@ -63,17 +63,6 @@ def test_groups_lie_as_they_lie_in_the_table(rng: np.random.Generator) -> None:
     assert spearmanr(pdist(centres), pdist(grid)).statistic > 0.9
 
 
-def test_distances_of_the_table_order_those_of_the_map(rng: np.random.Generator) -> None:
-    """Of digits; and of unequal groups in all directions, where principal ones say little."""
-    X, _ = load_digits(return_X_y=True)
-    centres = 3 * rng.standard_normal((12, 60)) * np.linspace(0.3, 2, 12)[:, None]
-    groups = centres[rng.integers(12, size=900)] + rng.standard_normal((900, 60))
-    for rows, least in ((X, 0.45), (groups, 0.65)):
-        some = rng.permutation(len(rows))[:400]
-        apart = pdist(_model(metric="euclidean").fit_transform(rows)[some])
-        assert spearmanr(pdist(rows[some]), apart).statistic > least
-
-
 @pytest.mark.parametrize("k", [1, 3, 6, 15])
 def test_a_map_has_any_number_of_dimensions(k: int, rng: np.random.Generator) -> None:
     """Twelve groups; new rows at their groups, each on its own."""
