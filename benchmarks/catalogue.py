@@ -184,7 +184,7 @@ RESULTS = {
         "mutants --own --each 20 --seed 31337420", None
     ),  # of the sources themselves: of its commit only
     "probes_learned.json": _bench(
-        f"probes learned {DATA}/mpz14 --n 400 --k 20", "learned_probes", n=200, k=6
+        f"probes learned {DATA}/mpz14 --n 400 --k 20", "probes_learned", n=300, k=6
     ),
     "probes_mass.json": _bench(
         f"probes mass {DATA}/mpz14 --n 1600 --k 20 --steps 150", "probes_mass", n=400, k=6, steps=2

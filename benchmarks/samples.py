@@ -181,10 +181,8 @@ def paper_images(n: int, steps: int, seed: int = 0) -> Numbers:
     return scores | {"tuned": [row["nmi"] for row in grid]}
 
 
-def learned_probes(n: int, k: int, seed: int = 0) -> Numbers:
-    from eigenprobe_lab.factory.probes import learn_probes
-
-    return {"errors": list(learn_probes(blob(n, seed), k, degree=3, trials=6).errors.values())}
+def probes_learned(n: int, k: int, seed: int = 0) -> Numbers:
+    return _probes("learned", n, k, 0, seed)
 
 
 def loss(n: int, k: int, m: int, seed: int = 0) -> Numbers:
@@ -345,7 +343,7 @@ SAMPLES: dict[str, Callable[..., Numbers]] = {
         unseen,
         unseen_controls,
         paper_images,
-        learned_probes,
+        probes_learned,
         loss,
         fit,
         paper_overfit,

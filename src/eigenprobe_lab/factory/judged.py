@@ -9,12 +9,12 @@
     shape; of a scan along what was seen of it
 
 Batches are prepared in blocks, each seen several times in a new order; what a step sees depends on
-the seed and the step alone.  Nothing here needs Lightning.
+the seed and the step alone.
 """
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -27,15 +27,13 @@ from eigenprobe.shortcuts.cuts import find_suspects
 from eigenprobe.shortcuts.network import SUSPICION, ShortcutConfig, ShortcutNetwork, Suspects
 
 from ..shapes.contacts import FOLD, SPREAD, Fold, FoldedShapes, Spread, ratios, spread_rows
-from ..shapes.damage import Damage, damaged
-from ..shapes.dense import DenseShapes
+from ..shapes.damage import DAMAGE, Damage, damaged
+from ..shapes.dense import Dense, DenseShapes
 from ..shapes.fields import Rng, take
 from ..shapes.meshes import MeshShapes
 from ..shapes.views import SCANNER, Scanner, clutter, scanned
-from .blocks import FoldedSettings, FoldedStream
-from .schedule import Schedule
-
-SCANNED = Damage(strays=0.0, shifted=0.35, voxels=0.25)
+from .blocks import Blocks
+from .schedule import Schedule, TimedSettings
 
 
 @dataclass(frozen=True)
@@ -56,10 +54,10 @@ class Clouds:
     spread: Spread = SPREAD
     worked: float = 0.35  # share of batches that are averaged as `decompose` does
     finer: tuple[int, ...] = (1, 1, 2, 4)  # points before they are averaged, per point after
-    damage: Damage = SCANNED
+    damage: Damage = DAMAGE
     noisy: float = 0.5  # share of the other clouds with noise
     noise: float = 0.02  # largest, of the radius
-    meshes: Path | None = None  # packed real meshes (`python -m eigenprobe_lab.factory.plain pack`)
+    meshes: Path | None = None  # npz of real meshes, NAME/v and NAME/f
     real: float = 0.5  # share of batches of them, where they are given
     rendered: float = 0.7  # share of those that are views of a scanner
     clutter: float = 0.05  # share of batches of trees and wires, where meshes are given
@@ -88,7 +86,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class NeighbourSettings(FoldedSettings):
+class NeighbourSettings(TimedSettings):
     """Everything about a run."""
 
     network: ShortcutConfig = field(default_factory=ShortcutConfig)
@@ -112,21 +110,40 @@ class Judged:
     ratio: Tensor
 
 
-class ContactStream(FoldedStream[Judged]):
-    """Suspicious clouds of shapes in contact, of real meshes, and of what has no surface."""
+class ContactStream:
+    """Suspicious clouds of shapes in contact, of real meshes, and of what has no surface, on the
+    device where they are asked for.
+    """
 
-    settings: NeighbourSettings
+    def __init__(self, settings: NeighbourSettings) -> None:
+        self.settings, self.device, self.rank = settings, torch.device("cpu"), 0
+        self._begin()
 
-    def folded(self) -> FoldedShapes:
-        c, seed = self.settings.clouds, self.settings.seed * 64 + self.rank
-        most, chunks = max(c.sizes), c.chunks
+    def _begin(self) -> None:
+        s, c = self.settings, self.settings.clouds
+        seed, most = s.seed * 64 + self.rank, max(c.sizes)
+        self._blocks = Blocks[Judged](s.block, s.passes)
         self._meshes = None
         if c.meshes is not None:
             self._meshes = MeshShapes(
-                c.meshes, seed, self.device, c.meshes_chunk, c.dense, most, chunks, c.held_out
+                c.meshes, seed, self.device, c.meshes_chunk, c.dense, most, c.chunks, c.held_out
             )
         shapes = DenseShapes(seed, self.device, touching=c.touching)
-        return FoldedShapes(shapes, c.chunk, c.dense, most, chunks, c.fold, c.spread)
+        self._shapes = FoldedShapes(shapes, c.chunk, c.dense, most, c.chunks, c.fold, c.spread)
+
+    def to(self, device: torch.device | str, rank: int = 0) -> Self:
+        """The stream on a device, as the process ``rank`` sees it: every process trains on shapes
+        of its own.
+        """
+        here = (torch.device(device), rank)
+        if here != (self.device, self.rank):
+            self.device, self.rank = here
+            self._begin()
+        return self
+
+    def at(self, step: int) -> Judged:
+        """The batch of one step."""
+        return self._blocks.at(step, self.prepare)
 
     @torch.no_grad()
     def prepare(self, block: int, place: int) -> Judged:
@@ -153,8 +170,8 @@ class ContactStream(FoldedStream[Judged]):
             if suspects is None:
                 return None
             return Judged(suspects, torch.ones_like(suspects.pairs[:, 0]))
-        source = self._meshes if real else None
-        m, shapes, graph, order = self.draw(block, c.sizes, c.points, coin, c.most, source)
+        source = self._meshes if real and self._meshes is not None else self._shapes
+        m, shapes, graph, order = self._some(block, source, coin)
         points = shapes.points
         worked = chance[1] < c.worked
         finer = c.finer[int(torch.randint(len(c.finer), (), generator=coin))] if worked else 1
@@ -170,7 +187,7 @@ class ContactStream(FoldedStream[Judged]):
                 m = int(keep.sum(1).min())
                 chosen, sparse = chosen[:, :m], sparse[:, :m]
         elif worked:
-            chosen, sparse, _, keep = damaged(
+            chosen, sparse, keep = damaged(
                 points, shapes.normals, order, dense, c.damage, generator
             )
             chosen, sparse = averaged(chosen, sparse, keep, m, finer)
@@ -185,6 +202,21 @@ class ContactStream(FoldedStream[Judged]):
         if suspects is None:
             return None
         return Judged(suspects, self._judge(suspects, cloud, points, graph, chosen, generator))
+
+    def _some(
+        self, block: int, source: FoldedShapes | MeshShapes, coin: torch.Generator
+    ) -> tuple[int, Dense, tuple[Tensor, Tensor], Tensor]:
+        """One of the sizes, and some shapes of the kept blocks with the links between their points
+        and the order of their vertices: as many as make a batch when they are sampled at that size.
+        """
+        c = self.settings.clouds
+        recent = max(0, block - int(torch.randint(source.kept, (), generator=coin)))
+        shapes, graph, order = source.block(recent)
+        m = c.sizes[int(torch.randint(len(c.sizes), (), generator=coin))]
+        count = max(1, min(c.most, c.points // m))
+        rows = torch.randperm(len(order), generator=coin)[:count].to(self.device)
+        some = Dense(*(part[rows] for part in shapes))
+        return m, some, (graph[0][rows], graph[1][rows]), order[rows]
 
     def _judge(
         self,
@@ -253,7 +285,7 @@ def held_out(
         kinds |= {"views: ": own, "clutter: ": replace(own, real=0.0, clutter=1.0)}
     facts: dict[str, float] = {}
     for kind, each in kinds.items():
-        how = replace(settings, seed=settings.seed + 1_000, block=batches, workers=0, clouds=each)
+        how = replace(settings, seed=settings.seed + 1_000, block=batches, clouds=each)
         stream = ContactStream(how).to(device)
         found = [stream.at(i) for i in range(batches)]
         cut = torch.cat([network(batch.suspects) > 0 for batch in found])

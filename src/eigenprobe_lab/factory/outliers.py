@@ -25,6 +25,8 @@ from eigenprobe.sampling.farthest import farthest_points
 from eigenprobe.sampling.inspection import ROUNDS, describe, outlier_network
 from eigenprobe.search.neighbours import nearest_rows, without_self
 
+from ..shapes.meshes import read_meshes
+
 SAMPLINGS = ("even", "random", "noise", "step", "lines", "scanner", "street", "street")
 
 
@@ -101,17 +103,16 @@ def outliers(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def examples(path: Path, odd: bool, clouds: int, seed: int) -> list[Tensor]:
     """Numbers and labels of the suspects of many clouds of every other mesh, round by round."""
     torch.set_num_threads(1)
-    rng, store = np.random.default_rng(seed), np.load(path)
-    names = sorted({name.split("/")[0] for name in store.files})[odd::2]
+    rng, meshes = np.random.default_rng(seed), read_meshes(path)[odd::2]
     inputs, labels = [], []
     for number in range(clouds):
-        name = names[rng.integers(len(names))]
-        v = store[f"{name}/v"].astype(float)
+        v, f = meshes[rng.integers(len(meshes))]
+        v = v.astype(float)
         v = v - v.mean(0)
         v = v / np.linalg.norm(v, axis=1).max()
         kind = SAMPLINGS[number % len(SAMPLINGS)]
         n = int(rng.integers(500, 4000))
-        x = surface(v, store[f"{name}/f"], "random" if kind == "street" else kind, n, rng)
+        x = surface(v, f, "random" if kind == "street" else kind, n, rng)
         if kind == "street":
             x = street([x] * int(rng.integers(2, 12)), n, rng)
         good = np.ones(len(x), bool)

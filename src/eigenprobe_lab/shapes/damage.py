@@ -1,8 +1,7 @@
 r"""Samples of dense shapes as scanners measure them, in batches: what networks learn from.
 
     sample      even, independent, as vertices lie, a step of density, or scan lines
-    damage      isotropic noise, noise along the view, misregistered views, voxels, strays, flying
-    pixels
+    damage      isotropic noise, noise along the view, misregistered views, voxels
 
 `b` clouds of `N` dense points, `m` of them sampled; lengths are in radii of the shape.
 """
@@ -27,21 +26,22 @@ class Damage:
     step: float = 0.1  # of density, up to 100:1
     isotropic: float = 0.6
     along: float = 0.2
-    shifted: float = 0.2
-    voxels: float = 0.1
-    strays: float = 0.4
+    shifted: float = 0.35
+    voxels: float = 0.25
     noise: float = 0.025
     spacings: float = 1.5  # the noise is at most so many mean spacings
     shift: float = 0.025
-    stray: float = 0.06  # share of the points
+
+
+DAMAGE = Damage()
 
 
 @torch.no_grad()
 def damaged(
     x: Tensor, normals: Tensor, order: Tensor, m: int, damage: Damage, generator: torch.Generator
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Rows ``(b, m)`` sampled from dense points ``(b, N, 3)``, the points ``y (b, m, 3)`` that a
-    scanner makes of them, which are strays, and which are not copies in the same voxel."""
+    scanner makes of them, and which are not copies in the same voxel."""
     (b, n, _), rng = x.shape, Rng(len(x), generator)
     drawn, normal = partial(rng.uniform, 0, 1), partial(rng.normal, 1)
     eyes = rng.direction(VIEWS)
@@ -64,18 +64,12 @@ def damaged(
     shift = damage.shift * drawn(1, 1) * (drawn(1, 1) < damage.shifted)
     move, turn = (take(shift * normal(VIEWS, 3) / 3**0.5, view) for _ in range(2))
     y = y + move + torch.linalg.cross(turn, y)
-    stray = drawn(m) < damage.stray * drawn(1) * (drawn(1) < damage.strays)
-    ways = torch.stack(
-        [2.2 * drawn(m, 3) - 1.1, y + 0.15 * normal(m, 3), y - eye * (0.03 + 0.3 * drawn(m, 1))]
-    )
-    way = (3 * drawn(m)).long()[None, ..., None].expand(1, b, m, 3)
-    y = torch.where(stray[..., None], ways.gather(0, way)[0], y)
     size = spacing * (1 + 1.5 * drawn(1, 1))
     cell, voxels = (y / size).floor(), drawn(1) < damage.voxels
     key = ((cell.long() + 512) * torch.tensor([1 << 40, 1 << 30, 1 << 20], device=x.device)).sum(2)
     key = torch.where(voxels, key, torch.arange(m, device=x.device))
     ordered, places = key.sort(dim=1, stable=True)
-    first = torch.ones_like(stray)
+    first = torch.ones_like(key, dtype=torch.bool)
     first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     y = torch.where(voxels[..., None], (cell + 0.5) * size, y)
-    return chosen, y, stray, torch.empty_like(first).scatter_(1, places, first)
+    return chosen, y, torch.empty_like(first).scatter_(1, places, first)

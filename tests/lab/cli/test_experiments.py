@@ -113,7 +113,7 @@ def test_reproduce_toy1d(run: Run) -> None:
 def test_reproduce_images(run: Run) -> None:
     words = "reproduce images features.npz --way ours --runs 1 --n 120 --ks 2"
     words += " --methods pca direct --out i"
-    out = done(run(words), "i/images.json", "i/images.md", "i/images.tex")
+    out = done(run(words), "i/images.json", "i/images.md")
     assert "PCA" in out and "NMI" in out
 
 

@@ -20,7 +20,6 @@ from eigenprobe_lab.factory.judged import (
 )
 from eigenprobe_lab.factory.schedule import Schedule
 from eigenprobe_lab.shapes.damage import Damage, damaged
-from eigenprobe_lab.shapes.meshes import pack
 from tests.meshes import torus
 
 NETWORK = ShortcutConfig(width=16, rounds=2, heads=2, depth=1, views=2)
@@ -33,7 +32,6 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> NeighbourSettings:
     rings = [torus(30, 8, radius) for radius in (0.1, 0.12, 0.14, 0.16)]
     arrays = {f"{i}/{k}": x for i, m in enumerate(rings) for k, x in zip("vf", m, strict=True)}
     np.savez(folder / "meshes.npz", **arrays)
-    pack(folder / "meshes.npz", folder / "packed.npz")
     clouds = Clouds(
         chunk=3,
         chunks=1,
@@ -41,7 +39,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> NeighbourSettings:
         points=900,
         sources=300,
         sizes=(300,),
-        meshes=folder / "packed.npz",
+        meshes=folder / "meshes.npz",
         meshes_chunk=3,
         real=1.0,
         rendered=1.0,
@@ -93,12 +91,12 @@ def test_a_damaged_cloud_is_averaged() -> None:
     one = torch.randn((4000, 3), generator=torch.Generator().manual_seed(0))
     one = one / one.norm(dim=1, keepdim=True)
     x, m = torch.stack([one, one.flip(0)]), 400
-    only = Damage(lines=0, step=0, isotropic=1, along=0, shifted=0, voxels=0, strays=0, noise=0.02)
+    only = Damage(lines=0, step=0, isotropic=1, along=0, shifted=0, voxels=0, noise=0.02)
     order = torch.arange(4000).expand(2, 4000)
     found = {}
     for finer in (1, 8):
         generator = torch.Generator().manual_seed(0)
-        chosen, y, _, keep = damaged(x, x, order, finer * m, only, generator)
+        chosen, y, keep = damaged(x, x, order, finer * m, only, generator)
         rows, z = averaged(chosen, y, keep, m, finer)
         assert rows.shape == (2, m) and all(len(own.unique()) == m for own in rows)
         apart = (x.gather(1, rows[..., None].expand(-1, -1, 3)) - z).norm(dim=2)
