@@ -1,9 +1,9 @@
 """Clouds with the truth about their edges, which the short-cut network learns from.
 
-    procedural shape, folded -> sparse sample, noise        -> graph -> suspects, ratio
-                             -> scan, damaged, averaged (as `decompose` does)
-    real mesh, refined       -> the same, or a few views of a scanner, with gaps where none sees it
-    trees and wires          -> nothing in them is a short-cut: ratio 1
+    procedural shape, folded;   -> sparse sample, noise          -> graph -> suspects, ratio
+    real mesh, refined          -> a few views of a scanner, with gaps where none sees it
+                                   (either averaged, as `decompose` does, or as it is)
+    trees and wires             -> nothing in them is a short-cut: ratio 1
 
     loss = mean of  w BCE(z, sigmoid((ratio - r) / s)),     ratio: geodesic over chord on the dense
     shape; of a scan along what was seen of it
@@ -27,7 +27,6 @@ from eigenprobe.shortcuts.cuts import find_suspects
 from eigenprobe.shortcuts.network import SUSPICION, ShortcutConfig, ShortcutNetwork, Suspects
 
 from ..shapes.contacts import FOLD, SPREAD, Fold, FoldedShapes, Spread, ratios, spread_rows
-from ..shapes.damage import DAMAGE, Damage, damaged
 from ..shapes.dense import Dense, DenseShapes
 from ..shapes.fields import Rng, take
 from ..shapes.meshes import MeshShapes
@@ -54,12 +53,11 @@ class Clouds:
     spread: Spread = SPREAD
     worked: float = 0.35  # share of batches that are averaged as `decompose` does
     finer: tuple[int, ...] = (1, 1, 2, 4)  # points before they are averaged, per point after
-    damage: Damage = DAMAGE
+    rendered: float = 0.5  # share of batches that are views of a scanner
     noisy: float = 0.5  # share of the other clouds with noise
     noise: float = 0.02  # largest, of the radius
     meshes: Path | None = None  # npz of real meshes, NAME/v and NAME/f
     real: float = 0.5  # share of batches of them, where they are given
-    rendered: float = 0.7  # share of those that are views of a scanner
     clutter: float = 0.05  # share of batches of trees and wires, where meshes are given
     meshes_chunk: int = 24  # meshes per block
     scanner: Scanner = SCANNER
@@ -175,29 +173,26 @@ class ContactStream:
         points = shapes.points
         worked = chance[1] < c.worked
         finer = c.finer[int(torch.randint(len(c.finer), (), generator=coin))] if worked else 1
-        dense = min(finer * m, points.shape[1] // 2)
-        if real and chance[2] < c.rendered:
-            chosen, sparse, keep, seen = scanned(shapes, graph, dense, generator, c.scanner)
+        count = min(finer * m, points.shape[1] // 2)
+        if chance[2] < c.rendered:
+            chosen, sparse, keep, seen = scanned(shapes, graph, count, generator, c.scanner)
             seen = seen | (not c.seen)
             both = seen[..., None] & take(seen[..., None], graph[0].flatten(1)).view(graph[0].shape)
             graph = graph[0], torch.where(both, graph[1], torch.inf)
-            if worked:
-                chosen, sparse = averaged(chosen, sparse, keep, m, finer)
-            else:
-                m = int(keep.sum(1).min())
-                chosen, sparse = chosen[:, :m], sparse[:, :m]
-        elif worked:
-            chosen, sparse, keep = damaged(
-                points, shapes.normals, order, dense, c.damage, generator
-            )
+        else:
+            if count > order.shape[1]:
+                order = torch.arange(points.shape[1], device=self.device).expand(len(order), -1)
+            chosen = spread_rows(points, order, count, generator, c.spread)
+            keep, rng = torch.ones_like(chosen, dtype=torch.bool), Rng(len(points), generator)
+            level = rng.uniform(0, c.noise, 1, 1) * rng.chance(c.noisy, 1, 1)
+            sparse = take(points, chosen) + level * rng.normal(1, count, 3)
+        if worked:
             chosen, sparse = averaged(chosen, sparse, keep, m, finer)
         else:
-            chosen = spread_rows(points, order, m, generator, c.spread)
-            rng = Rng(len(points), generator)
-            level = rng.uniform(0, c.noise, 1, 1) * rng.chance(c.noisy, 1, 1)
-            sparse = take(points, chosen) + level * rng.normal(1, m, 3)
+            m = int(keep.sum(1).min())
+            chosen, sparse = chosen[:, :m], sparse[:, :m]
         if sparse.shape[1] <= SUSPICION.judged:
-            return None  # coarse voxels leave few points
+            return None  # few points are seen
         suspects, cloud = suspects_of(sparse)
         if suspects is None:
             return None
