@@ -31,10 +31,8 @@ def test_the_criterion_is_differentiable_and_has_an_inner_minimum():
     scale = learn_scale(sphere(300), dimension=2)
     assert 0.25 * scale.start < scale.sigma < 2 * scale.start
     for factor in (0.6, 1.6):
-        assert (
-            float(criterion(torch.tensor(scale.sigma * factor, dtype=torch.float64)))
-            > scale.criterion
-        )
+        beside = criterion(torch.tensor(scale.sigma * factor, dtype=torch.float64))
+        assert float(beside) > scale.criterion
 
 
 def test_the_scale_follows_the_units_and_the_noise_of_the_sampling():
