@@ -109,16 +109,6 @@ def scans(n: int, kinds: tuple[str, ...], seed: int = 0) -> Numbers:
     return {f"{row['cloud']}, {row['method']}": [row[name] for name in measures] for row in found}
 
 
-def encoding(n: int, k: int, seed: int = 0) -> Numbers:
-    from eigenprobe import SpectralModel
-
-    model = SpectralModel.from_pretrained("surface")
-    return {
-        kind: model.encode(blob(n, seed), k=k, smoother=kind).eigenvalues
-        for kind in ("heat", "adaptive")
-    }
-
-
 def _probes(part: str, n: int, k: int, steps: int, seed: int) -> Numbers:
     """A part of `benchmarks.probes` on the mesh that the package ships."""
     from benchmarks import probes
@@ -337,7 +327,6 @@ SAMPLES: dict[str, Callable[..., Numbers]] = {
         alignment,
         neighbours,
         scans,
-        encoding,
         probes_mass,
         probes_losses,
         unseen,

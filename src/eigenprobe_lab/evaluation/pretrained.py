@@ -63,8 +63,7 @@ class Comparison:
     def __call__(self, path: Path) -> Measured:
         shape = load(path)
         sample = Sample.on_surface(shape, self.n, self.k, self.seed)
-        group = path.stem.split("__")[0] if "__" in path.stem else path.parent.name
-        base, failed = {"shape": path.stem, "group": group}, {}
+        base, failed = {"shape": path.stem}, {}
         clouds: dict[str, tuple[Array, Array | None]] = {"surface": (sample.points, sample.vectors)}
         if self.volumes and shape.faces is not None and is_closed(shape.faces)[0]:
             try:
