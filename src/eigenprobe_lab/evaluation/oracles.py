@@ -148,14 +148,14 @@ def _prepare_one(path: Path, k: int, folder: Path) -> Outcome:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `load` names repairs when a person loads the shape
             shape = load(path)
-            if shape.faces is None:
-                return path, "failed", "a point cloud: an oracle needs faces"
-            entry = entry_path(shape.vertices, shape.faces, folder)
-            if read_entry(entry, k) is not None:
-                return path, "kept", ""
-            cached_oracle(shape.vertices, shape.faces, k, folder)
-            if not entry.exists():  # of which `cached_oracle` only warns
-                return path, "failed", f"could not be written to {folder}: is the disk full?"
+        if shape.faces is None:
+            return path, "failed", "a point cloud: an oracle needs faces"
+        entry = entry_path(shape.vertices, shape.faces, folder)
+        if read_entry(entry, k) is not None:
+            return path, "kept", ""
+        cached_oracle(shape.vertices, shape.faces, k, folder)
+        if not entry.exists():  # of which `cached_oracle` only warns
+            return path, "failed", f"could not be written to {folder}: is the disk full?"
     except Exception as error:  # one bad file among 200,000 must not end the run
         return path, "failed", str(error) or type(error).__name__
     return path, "made", ""
