@@ -20,7 +20,7 @@ reveal_type(ep.decompose(Path("bunny.obj"), dimension=2).mass)
 reveal_type(ep.decompose(torch.zeros((9, 3))).vectors)
 reveal_type(ep.decompose([np.zeros((9, 3))] * 2, 3)[0])
 reveal_type(ep.decompose(ep.datasets.creature()).vectors)
-ep.decompose("bunny.obj", neighbors=12)
+ep.decompose("bunny.obj", neigbours=12)
 """
 
 
