@@ -117,7 +117,6 @@ RESULTS = {
     "maps.json": _bench(f"maps {TABLES}", "layout", n=240, k=6),
     "scale_cpu.json": _bench("scale", "decomposition", **CLOUD),
     "scale_cuda.json": _bench("scale --device cuda", "decomposition", **CLOUD),
-    "noisy_cpu.json": _bench("noisy --device cpu --rounds 1", "decomposition", **CLOUD),
     "noisy_cuda.json": _bench("noisy --device cuda", "decomposition", **CLOUD),
     "sweep_cpu.json": _bench("sweep --rows 10000 --device cpu --umap", "table", n=300, k=6),
     "sweep_cuda.json": _bench(
@@ -138,8 +137,6 @@ RESULTS = {
         f"calibration {DATA}/surfaces --points 1500", "uncertainty", **CLOUD
     ),
     "constants.json": _bench("constants", "decomposition", **CLOUD),
-    "encode_cpu.json": _bench("encode --device cpu", "encoding", **CLOUD),
-    "encode_cuda.json": _bench("encode --device cuda", "encoding", **CLOUD),
     "training_cpu.json": _bench("training loss step --device cpu", "loss", n=300, k=8, m=40),
     "training_cuda.json": _bench("training loss step --device cuda", "loss", n=300, k=8, m=40),
     "training_shapes_cuda.json": _bench(
@@ -184,7 +181,7 @@ RESULTS = {
         "mutants --own --each 20 --seed 31337420", None
     ),  # of the sources themselves: of its commit only
     "probes_learned.json": _bench(
-        f"probes learned {DATA}/mpz14 --n 400 --k 20", "learned_probes", n=200, k=6
+        f"probes learned {DATA}/mpz14 --n 400 --k 20", "probes_learned", n=300, k=6
     ),
     "probes_mass.json": _bench(
         f"probes mass {DATA}/mpz14 --n 1600 --k 20 --steps 150", "probes_mass", n=400, k=6, steps=2

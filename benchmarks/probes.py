@@ -2,8 +2,8 @@
 
     python -m benchmarks.probes learned|losses|mass MESHES... [--n 800] [--k 50] [--steps 200]
 
-learned    the paper's row probes: default bandwidth, its .101, learned by held-out reconstruction
-           of monomials and by the geometry of a smoothing step, neither of which sees an oracle
+learned    the paper's row probes: default bandwidth, its .101, learned by the geometry of a
+           smoothing step, which sees no oracle
 losses     one small network trained on the paper's probes with each loss: cosines, learned mass
 mass       clouds three times as dense at one end as at the other: q_1^2 against true area, and
            the loss of the paper's probes with an even mass and with the true one
@@ -35,7 +35,6 @@ from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED
 from eigenprobe_lab.evaluation.reports import grouped, markdown, mean_row
 from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.evaluation.surfaces import levels
-from eigenprobe_lab.factory.probes import learn_probes
 from eigenprobe_lab.factory.scale import learn_scale
 from eigenprobe_lab.paper.overfit import covariance
 from eigenprobe_lab.paper.published import NINE
@@ -58,12 +57,6 @@ def learned(sample: Sample, o: argparse.Namespace) -> list[dict[str, Any]]:
         rows.append(
             {"row probes": name, "basis": decompose(sample.points, k, **options).normalized}
         )
-    for degree in (3, 5):
-        found = learn_probes(sample.points, k, degree=degree)
-        rows.append(
-            {"row probes": f"learned: held-out monomials, degree {degree}", "basis": found.basis}
-        )
-        rows[-1] |= {f"held-out error, {name}": error for name, error in found.errors.items()}
     for row in rows:
         aligned = sample.compare(row.pop("basis"), np.zeros(k))
         row |= {f"k≤{i}": aligned.cosine(i) for i in levels(k)}

@@ -51,13 +51,15 @@ def section(name: str, results: Path) -> str:
     """All files of one result: the command, when and where it ran, and the table."""
     if name in SUMMARIES:
         files, summary = SUMMARIES[name]
-        found = {path.name: _state(path) for path in _files(files, results)}
-        marks = [
-            f"\n\n*{words}: {', '.join(f'`{name}`' for name in found if found[name] == kind)}.*"
+        marks: dict[str, list[str]] = {}
+        for path in _files(files, results):
+            marks.setdefault(_state(path), []).append(f"`{path.name}` ({_made(path)})")
+        said = [
+            f"\n\n*{words}: {', '.join(marks[kind])}.*"
             for kind, words in MARKS.items()
-            if kind in found.values()
+            if kind in marks
         ]
-        return summary(results) + "".join(marks)
+        return summary(results) + "".join(said)
     if name not in TABLES:
         known = ", ".join((*SUMMARIES, *TABLES))
         raise SystemExit(f"benchmarks.readme: no result is called {name!r}, there are {known}")
@@ -77,14 +79,21 @@ def section(name: str, results: Path) -> str:
 def _head(path: Path, document: Document) -> str:
     """What made a table, where and when."""
     facts = {**document, **document.get("facts", {})}
-    where = ", ".join(
-        str(facts[key]).split("T")[0] for key in ("device", "date", "commit") if facts.get(key)
-    )
-    command = made_by(path.name).command
+    command, where = made_by(path.name).command, _where(facts, "device", "date", "commit")
     if mark := MARKS.get(_state(path)):
         return f"*{mark}* ({where}); `{command}` measures it again:"
     given = str(facts.get("command", command)).replace("../shared/data", "$DATA")
     return f"`{given}` ({where}):"
+
+
+def _where(facts: Document, *keys: str) -> str:
+    return ", ".join(str(facts[key]).split("T")[0] for key in keys if facts.get(key))
+
+
+def _made(path: Path) -> str:
+    """When and from which commit a file was made."""
+    found = json.loads(path.read_text())
+    return _where({**found, **found.get("facts", {})}, "date", "commit")
 
 
 def _files(patterns: Iterable[str], results: Path) -> list[Path]:

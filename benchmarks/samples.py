@@ -109,16 +109,6 @@ def scans(n: int, kinds: tuple[str, ...], seed: int = 0) -> Numbers:
     return {f"{row['cloud']}, {row['method']}": [row[name] for name in measures] for row in found}
 
 
-def encoding(n: int, k: int, seed: int = 0) -> Numbers:
-    from eigenprobe import SpectralModel
-
-    model = SpectralModel.from_pretrained("surface")
-    return {
-        kind: model.encode(blob(n, seed), k=k, smoother=kind).eigenvalues
-        for kind in ("heat", "adaptive")
-    }
-
-
 def _probes(part: str, n: int, k: int, steps: int, seed: int) -> Numbers:
     """A part of `benchmarks.probes` on the mesh that the package ships."""
     from benchmarks import probes
@@ -181,10 +171,8 @@ def paper_images(n: int, steps: int, seed: int = 0) -> Numbers:
     return scores | {"tuned": [row["nmi"] for row in grid]}
 
 
-def learned_probes(n: int, k: int, seed: int = 0) -> Numbers:
-    from eigenprobe_lab.factory.probes import learn_probes
-
-    return {"errors": list(learn_probes(blob(n, seed), k, degree=3, trials=6).errors.values())}
+def probes_learned(n: int, k: int, seed: int = 0) -> Numbers:
+    return _probes("learned", n, k, 0, seed)
 
 
 def loss(n: int, k: int, m: int, seed: int = 0) -> Numbers:
@@ -339,13 +327,12 @@ SAMPLES: dict[str, Callable[..., Numbers]] = {
         alignment,
         neighbours,
         scans,
-        encoding,
         probes_mass,
         probes_losses,
         unseen,
         unseen_controls,
         paper_images,
-        learned_probes,
+        probes_learned,
         loss,
         fit,
         paper_overfit,

@@ -6,8 +6,7 @@ shown as they are.
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import Any
@@ -16,7 +15,7 @@ from benchmarks.catalogue import RESULTS as CATALOGUE
 from benchmarks.record import spread
 from eigenprobe_lab.evaluation.neighbours import NeighbourReport
 from eigenprobe_lab.evaluation.reports import grouped, markdown, mean_row
-from eigenprobe_lab.evaluation.scans import ScanReport
+from eigenprobe_lab.evaluation.scans import KINDS, ScanReport
 from eigenprobe_lab.evaluation.surfaces import Evaluation
 from eigenprobe_lab.evaluation.unseen import Generalisation
 from eigenprobe_lab.paper.images import FITTED, METHODS, Images
@@ -24,6 +23,8 @@ from eigenprobe_lab.paper.published import PAPER, published_collections, single_
 
 LEVELS = (10, 20, 50)
 PROBES = ("probes_losses", "probes_mass")
+STARTS = ("closed form", "network, seeds, guards", "network", "its inputs alone", "polynomials")
+STAGES = ("", "feed-forward", "Ritz")
 COSINES = {f"cosine_{k}": f"k≤{k}" for k in LEVELS}
 
 Document = dict[str, Any]
@@ -54,8 +55,9 @@ def neighbours(document: Document) -> str:
 
 
 def scans(document: Document) -> str:
-    """Every kind of damage, with means over the shapes."""
-    return ScanReport(document["rows"], {}, document["facts"]).markdown()
+    """Every kind of damage that is measured today, with means over the shapes."""
+    rows = [row for row in document["rows"] if row["cloud"].partition(":")[0] in KINDS]
+    return ScanReport(rows, {}, document["facts"]).markdown()
 
 
 def surfaces(document: Document) -> str:
@@ -67,19 +69,15 @@ def surfaces(document: Document) -> str:
 
 
 def generalisation(document: Document) -> str:
-    """Means over the shapes: starts and stages, the paper's rows of the same collections first."""
-    published = published_collections(row["shape"] for row in document["rows"])
-    return (
-        Generalisation(document["rows"], {}, document["facts"], published=published)
-        .markdown()
-        .strip()
-    )
+    """Means over the shapes of the starts and stages that are measured today, the paper's rows of
+    the same collections first."""
+    rows = [row for row in document["rows"] if row["start"] in STARTS and row["stage"] in STAGES]
+    published = published_collections(row["shape"] for row in rows)
+    return Generalisation(rows, {}, document["facts"], published=published).markdown().strip()
 
 
 def overfit(document: Document) -> str:
-    """Means over the shapes of the network, the closed form and the paper, and the time to get
-    within 1 %.
-    """
+    """Means over the shapes of the network, the closed form and the paper."""
     good = [row for row in document["shapes"] if "error" not in row]
     shapes = list(dict.fromkeys(row["shape"] for row in good))
     printed = [single_shape(shape) | {"method": "paper"} for shape in shapes]
@@ -90,21 +88,8 @@ def overfit(document: Document) -> str:
         ).items()
         if kind != "all vertices"
     ]
-    reached = [row.get("seconds_to_1_percent") for row in good if row["method"] == "ritz"]
-    known = [seconds for seconds in reached if seconds is not None]
-    closing = "Within 1 % of the closed form's loss on held-out resamplings: "
-    closing += f"{len(known)} of {len(shapes)} shapes"
-    closing += f", after {max(known):.1f} s of training at most." if known else "."
     columns = {"result": "mean of", "shapes": "shapes", **COSINES, "discrepancy": "λ disc."}
-    return markdown(table, columns) + "\n\n" + closing
-
-
-def given(rows: Iterable[Document], **reasons: str) -> list[Document]:
-    """Rows where a cell that is empty says why."""
-    return [
-        row | {key: reason for key, reason in reasons.items() if row.get(key) is None}
-        for row in rows
-    ]
+    return markdown(table, columns)
 
 
 def joined(row: Document, prefix: str = "cosine") -> str | None:
@@ -124,9 +109,9 @@ def paper_images(document: Document) -> str:
 
 
 def learned(document: Document) -> str:
-    """Row probes by how their bandwidth was found."""
-    errors = [f"held-out error, {name}" for name in ("fixed", "learned")]
-    return markdown(given(document["rows"], **dict.fromkeys(errors, "none held out")))
+    """Row probes by how their bandwidth was found, as it is today."""
+    rows = [row for row in document["rows"] if "held-out error, fixed" not in row]
+    return markdown(rows)
 
 
 def images(document: Document) -> str:
@@ -333,29 +318,6 @@ def training(document: Document) -> str:
     return markdown(table, digits=2)
 
 
-def encode(document: Document) -> str:
-    """Milliseconds by what was encoded and how; of repeated calls the median without the first,
-    which warms up.
-    """
-    if "rows" in document:
-        return markdown(
-            [
-                {"what": name, "ms": spread(row, 1, unit=1e-3)}
-                for name, row in document["rows"].items()
-            ]
-        )
-    table = []
-    for name, values in document["milliseconds_per_cloud"].items():
-        what = (
-            "direct"
-            if name == "direct"
-            else "encode" + name.replace("{}", "").replace("{", " ").replace("}", "")
-        )
-        middle = statistics.median(values[1:]) if isinstance(values, list) else values
-        table.append({"what": what.replace("'", "").replace(": ", "="), "ms per cloud": middle})
-    return markdown(table, digits=1)
-
-
 @dataclass(frozen=True)
 class Shown:
     """Files by pattern, and how to show one."""
@@ -388,7 +350,6 @@ TABLES = {
     "multigrid": Shown("multigrid.json", multigrid),
     "constants": Shown("constants.json", constants),
     "training": Shown("training_c*.json", training),
-    "encode": Shown("encode_*.json", encode),
     "robustness": Shown("robustness.json", robustness),
     "operators": Shown("operators.json", operators),
     "retrieval": Shown("retrieval.json", retrieval),

@@ -1,15 +1,14 @@
 """Cost and quality of learning one manifold; every comparison is made in one run on one machine.
 
     python -m benchmarks.training --prepare MESHES --data carry    first, where mesh libraries are
-    python -m benchmarks.training [loss] [step] [quality] [shapes] [--data carry] [--steps 600]
+    python -m benchmarks.training [loss] [step] [shapes] [--data carry] [--steps 600]
 
     loss      textbook reconstruction loss, one-Cholesky form, expected loss: value, time, memory
     step      one training step of the paper's network: eager, bf16, CUDA graphs
-    quality   seconds until the loss on held-out resamplings is within 1 % of the closed form
     shapes    every shape of the data folder with one recipe, against the mesh oracle
 
-`loss` and `step` time a built-in surface. `quality` and `shapes` take the npz files that
-`--prepare` writes, so that the machine with the GPU needs no mesh library, and fail without them.
+`loss` and `step` time a built-in surface. `shapes` takes the npz files that `--prepare` writes, so
+that the machine with the GPU needs no mesh library, and fails without them.
 The table is printed last; the JSON goes to $OUT, or benchmarks/results.
 """
 
@@ -42,10 +41,10 @@ from eigenprobe_lab.evaluation.surfaces import levels
 from eigenprobe_lab.factory.averaging import Averaged
 from eigenprobe_lab.paper.published import NINE
 
-SECTIONS = ("loss", "step", "quality", "shapes")
+SECTIONS = ("loss", "step", "shapes")
 SURFACE = ProbeSettings(smoother={"dimension": 2})
 COSTS = ("value", "best_ms", "median_ms", "peak_gib", "total_s")
-TIMES = ("steps_to_1_percent", "seconds_to_1_percent", "prepare", "seconds")
+TIMES = ("prepare", "seconds")
 
 
 def measure(call: Callable[[], Any], device: torch.device, repeats: int) -> dict[str, Any]:
@@ -164,15 +163,10 @@ def settings(o: argparse.Namespace, **changes: Any) -> FitSettings:
     return replace(base, **changes)
 
 
-def quality(o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
-    return learn(load(o.data, o.names, o.k)[0], o, device)
-
-
 def learn(sample: Sample, o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
     run = RunSettings(device=str(device), validate_every=o.validate_every)
     run = run.watched(Averaged(o.average)) if o.average else run
-    rows, fit, history = learn_shape(sample, o.k, settings(o), run)
-    rows[0]["history"] = history
+    rows, fit = learn_shape(sample, o.k, settings(o), run)
     if device.type == "cuda":
         rows[0]["peak_gib"] = torch.cuda.max_memory_allocated(device) / 2**30
     if o.whole:
@@ -227,7 +221,7 @@ def table(results: dict[str, Any]) -> str:
         }
         for row in results.get("loss", []) + results.get("step", [])
     ]
-    learned = results.get("quality", []) + results.get("shapes", [])
+    learned = results.get("shapes", [])
     good = [row for row in learned if "error" not in row]
     means = [
         mean_row(rows, method=method, shapes=len(rows))
@@ -291,7 +285,7 @@ def main() -> None:
     o.repeats = o.repeats or (1 if device.type == "cpu" else 20)
     o.timed = o.timed or (8 if device.type == "cpu" else 150)
     sections = o.sections or list(SECTIONS)
-    if {"quality", "shapes"} & set(sections):
+    if "shapes" in sections:
         load(o.data, o.names, o.k)  # before anything is timed
     results = facts("training", device, o, seed=o.seed)
     for section in sections:

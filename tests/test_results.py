@@ -178,9 +178,7 @@ def test_pages_refuse_stale_results_or_mark_them(
     )
 
 
-@pytest.mark.parametrize(
-    "command", ["training shapes", "training quality", "paper overfit", "paper generalisation"]
-)
+@pytest.mark.parametrize("command", ["training shapes", "paper overfit", "paper generalisation"])
 def test_a_measurement_without_its_data_fails(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

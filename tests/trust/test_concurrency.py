@@ -5,7 +5,6 @@ for ever.
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -158,15 +157,3 @@ def test_no_thread_is_left_behind(rng: np.random.Generator) -> None:
     before = threading.active_count()
     ep.decompose(x, 4)
     assert threading.active_count() == before
-
-
-def test_an_archive_is_unpacked_by_many_at_once(tmp_path: Path) -> None:
-    from eigenprobe_lab.paper.datasets import unpack
-
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    for i in range(50):
-        (tmp_path / "a" / "b" / f"{i}.txt").write_text("x" * 1000)
-    archive = Path(shutil.make_archive(str(tmp_path / "images"), "tar", tmp_path / "a"))
-    with ThreadPoolExecutor(8) as pool:
-        found = set(pool.map(lambda _: unpack(archive), range(8)))
-    assert len(found) == 1 and len(list((found.pop() / "b").iterdir())) == 50

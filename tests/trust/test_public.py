@@ -17,7 +17,6 @@ import torch
 import eigenprobe as ep
 from eigenprobe import apps, geometry, interop, operators
 from eigenprobe_lab import evaluation
-from eigenprobe_lab.factory.probes import learn_probes
 from tests.meshes import cube
 
 ODD: dict[str, Any] = {
@@ -123,18 +122,6 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "Probes": (
             ep.Probes,
             {"count": 5, "steps": 2, "k": 3, "sigma": None, "distribution": "uniform"},
-        ),
-        "learn_probes": (
-            learn_probes,
-            {
-                "points": x,
-                "k": 3,
-                "functions": f,
-                "neighbours": 5,
-                "trials": 1,
-                "degree": 2,
-                "seed": 0,
-            },
         ),
         "Basis": (
             ep.Basis,

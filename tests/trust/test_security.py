@@ -8,7 +8,6 @@ import http.client
 import json
 import shutil
 import socket
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -28,28 +27,6 @@ class Harmful:
 
     def __reduce__(self) -> Any:
         return (Path.touch, (Path("harm"),))
-
-
-@pytest.mark.parametrize("name", ["../escaped.txt", "/tmp/eigenprobe-escaped.txt", "link"])
-def test_an_archive_is_unpacked_in_its_own_folder(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from eigenprobe_lab.paper.datasets import unpack
-
-    monkeypatch.setenv("EIGENPROBE_CACHE", str(tmp_path / "cache"))
-    archive = tmp_path / "images.tar"
-    with tarfile.open(archive, "w") as tar:
-        entry = tarfile.TarInfo(name)
-        if name == "link":
-            entry.type, entry.linkname = tarfile.SYMTYPE, "/etc"
-        tar.addfile(entry)
-    if name.startswith("/"):  # the leading slash is dropped
-        assert (unpack(archive) / name[1:]).is_file()
-        assert not Path(name).exists()
-        return
-    with pytest.raises(InputError, match=r"cannot read .*images.tar: .*(outside|absolute)"):
-        unpack(archive)
-    assert not list(tmp_path.rglob("escaped.txt")) and not list(tmp_path.rglob("link"))
 
 
 def test_a_checkpoint_with_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,8 +105,8 @@ def scans(
 
     Kinds: even, random, rings:R (six spinning scans merged, rings R times as far apart as points on
     them), side:R (one such scan), depth:S (one depth image, a share S of the pixels at edges fly),
-    noise:S, misregistered:S (in radii), strays:S (a share), blobs, floor, cleared (of it), step:R
-    (of density), voxels:N (along the longest side).
+    noise:S, misregistered:S (in radii), strays:S (a share), blobs, floor, step:R (of density),
+    voxels:N (along the longest side).
 
     Examples:
       eigenprobe evaluate scans meshes/ --kinds even rings:8 noise:0.01

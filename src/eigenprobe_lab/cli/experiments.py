@@ -197,10 +197,7 @@ def overfit(
                 folder=folder / "checkpoints" / name / "ours",
                 validate_every=fitted.VALIDATE_EVERY,
             )
-            found, _, history[f"{sample.shape.name}, ours"] = fitted.learn_shape(
-                sample, k, settings, own
-            )
-            rows += found
+            rows += fitted.learn_shape(sample, k, settings, own)[0]
         return rows, {}
 
     rows, failed = samples.measure_files(measure, files)

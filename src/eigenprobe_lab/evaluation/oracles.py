@@ -1,7 +1,6 @@
 """Oracles of meshes, computed once and kept on disk under the hash of the mesh.
 
     folder/ab/abcdef....safetensors      the oracle of one mesh: (v, K) vectors
-    folder/files/..                      the hash of a file -> the oracle of the mesh in it
 
 `prepare_oracles` makes those of whole folders, one worker per file through joblib: a folder can be
 moved or copied, and preparing it again only does what is missing. The workers share nothing but the
@@ -22,7 +21,7 @@ from pathlib import Path
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError, warn
 from eigenprobe.geometry import load, oracle
-from eigenprobe.host.files import atomic_path, default_cache_dir, writable_folder
+from eigenprobe.host.files import default_cache_dir, writable_folder
 from eigenprobe.readers.mesh import Array
 from eigenprobe.readers.shapes import MESHES, find_shapes
 from eigenprobe_lab.evaluation.reports import in_parallel
@@ -146,26 +145,17 @@ def prepare_oracles(
 
 def _prepare_one(path: Path, k: int, folder: Path) -> Outcome:
     try:
-        # The hash of the file leads to the entry of its mesh without parsing it: a second run over
-        # many is quick.
-        with path.open("rb") as file:
-            name = hashlib.file_digest(file, "sha256").hexdigest()
-        pointer = folder / "files" / name[:2] / f"{name}{path.suffix.lower()}.auto"
-        if pointer.is_file() and read_entry(folder / pointer.read_text(), k) is not None:
-            return path, "kept", ""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `load` names repairs when a person loads the shape
             shape = load(path)
-            if shape.faces is None:
-                return path, "failed", "a point cloud: an oracle needs faces"
-            entry = entry_path(shape.vertices, shape.faces, folder)
-            present = read_entry(entry, k) is not None
-            if not present:
-                cached_oracle(shape.vertices, shape.faces, k, folder)
-                if not entry.exists():  # of which `cached_oracle` only warns
-                    return path, "failed", f"could not be written to {folder}: is the disk full?"
-        with atomic_path(pointer) as temporary:
-            temporary.write_text(str(entry.relative_to(folder)))
+        if shape.faces is None:
+            return path, "failed", "a point cloud: an oracle needs faces"
+        entry = entry_path(shape.vertices, shape.faces, folder)
+        if read_entry(entry, k) is not None:
+            return path, "kept", ""
+        cached_oracle(shape.vertices, shape.faces, k, folder)
+        if not entry.exists():  # of which `cached_oracle` only warns
+            return path, "failed", f"could not be written to {folder}: is the disk full?"
     except Exception as error:  # one bad file among 200,000 must not end the run
         return path, "failed", str(error) or type(error).__name__
-    return path, "kept" if present else "made", ""
+    return path, "made", ""

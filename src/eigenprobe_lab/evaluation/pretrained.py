@@ -1,15 +1,12 @@
 r"""The pretrained model on shapes it has never seen, and the controls beside it.
 
-    mesh -> n farthest vertices -> start Q (n, K) -> feed-forward | Ritz | 1 sweep | 3 sweeps ->
-    |cosine| with oracle
+    mesh -> n farthest vertices -> start Q (n, K) -> feed-forward | Ritz -> |cosine| with oracle
 
 Starts: the network's 50 columns; its inputs alone (the 49 diffused seeds, which no trained weight
-has touched); the span in which `encode` rotates, columns, seeds and guards, 148 in all; and
-controls of 148 columns each: diffused seeds with more landmarks, polynomials, random Fourier
-features, random vectors. All share one smoother per cloud, the same Ritz rotation and the same
-sweeps. Diffusion or refinement alone brings many starts close to the closed form, so what the
-network has learned is seen in the feed-forward rows. Volumes are measured against the closed form
-on the same points.
+has touched); the span in which `encode` rotates, columns, seeds and guards, 148 in all; and as many
+polynomials of the coordinates. All share one smoother per cloud and the same Ritz rotation.
+Diffusion alone brings many starts close to the closed form, so what the network has learned is seen
+in the feed-forward rows. Volumes are measured against the closed form on the same points.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,11 +16,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from eigenprobe.eigen import orthonormalise, ritz, solve, sweep, widen
+from eigenprobe.eigen import orthonormalise, ritz, solve, widen
 from eigenprobe.errors import InputError, RankError
 from eigenprobe.geometry import is_closed, load, sample_volume
 from eigenprobe.host.tables import Record
-from eigenprobe.networks.spectral import GUARDS, LANDMARKS, SEEDS, diffusion, guards, inputs
+from eigenprobe.networks.spectral import GUARDS, SEEDS, diffusion, guards
 from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe.pretrained.prediction import predict
 from eigenprobe.readers.mesh import Array
@@ -66,8 +63,7 @@ class Comparison:
     def __call__(self, path: Path) -> Measured:
         shape = load(path)
         sample = Sample.on_surface(shape, self.n, self.k, self.seed)
-        group = path.stem.split("__")[0] if "__" in path.stem else path.parent.name
-        base, failed = {"shape": path.stem, "group": group}, {}
+        base, failed = {"shape": path.stem}, {}
         clouds: dict[str, tuple[Array, Array | None]] = {"surface": (sample.points, sample.vectors)}
         if self.volumes and shape.faces is not None and is_closed(shape.faces)[0]:
             try:
@@ -94,8 +90,7 @@ class Comparison:
         optimum = (solve(smoother, self.k).vectors / root).cpu().numpy()
         truth = optimum if truth is None else truth
         yield {"start": "closed form", "stage": ""} | agreement_by_level(optimum, truth)
-        generator = torch.Generator().manual_seed(self.seed)
-        for start, columns in starts(self.network, x, generator).items():
+        for start, columns in starts(self.network, x).items():
             for stage, q in stages(root * columns, smoother, self.k):
                 if stage != "feed-forward" or start in ORDERED:
                     yield {"start": start, "stage": stage} | agreement_by_level(
@@ -134,23 +129,17 @@ def draw(network: SpectralModel, points: Array, path: Path) -> list[Path]:
     return [path, beside]
 
 
-def starts(network: SpectralModel, x: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
+def starts(network: SpectralModel, x: Tensor) -> dict[str, Tensor]:
     """The columns of every start, the constant first, on points of about unit size."""
     k = network.k + SEEDS + GUARDS  # as many as `encode` rotates in
-    waves = 3 * torch.randn(3, k - 1, generator=generator).to(x)
-    phase = 2 * torch.pi * torch.rand(k - 1, generator=generator).to(x)
     cloud = x.float()[None]
     smoother = diffusion(cloud)
     z, seen = predict(network.network.to(x.device), cloud, smoother)
-    more = inputs(cloud, smoother, count=LANDMARKS + k - 1 - SEEDS)
     columns = {
         "network, seeds, guards": torch.cat([z, seen.seeds, guards(cloud, smoother, seen)], -1)[0],
         "network": z[0],
         "its inputs alone": seen.seeds[0, :, : network.k - 1],
-        "diffused seeds, 148": more.seeds[0],
         "polynomials": polynomials(x, k)[:, 1:],
-        "Fourier features": torch.cos(x @ waves + phase),
-        "random vectors": torch.randn(len(x), k - 1, generator=generator),
     }
     return {
         name: torch.cat([torch.ones_like(x[:, :1]), each.to(x)], 1)
@@ -159,9 +148,7 @@ def starts(network: SpectralModel, x: Tensor, generator: torch.Generator) -> dic
 
 
 def stages(columns: Tensor, smoother: Smoother, k: int) -> Iterable[tuple[str, Tensor]]:
-    """The start orthonormalised, then rotated, then after one and after three sweeps, `(n, k)`
-    each.
-    """
+    """The start orthonormalised, then rotated, `(n, k)` each."""
     first = columns[:, :k]
     try:
         q, _ = orthonormalise(first)
@@ -173,10 +160,4 @@ def stages(columns: Tensor, smoother: Smoother, k: int) -> Iterable[tuple[str, T
         q, _, present = widen(first, columns[:, k:])
         q = q[:, present]
     yield "feed-forward", q[:, :k]
-    q = q @ ritz(q, smoother)[1]
-    yield "Ritz", q[:, :k]
-    for stage in ("1 sweep", "2 sweeps", "3 sweeps"):
-        q = sweep(q, smoother).double()
-        q = q @ ritz(q, smoother)[1]
-        if stage != "2 sweeps":
-            yield stage, q[:, :k]
+    yield "Ritz", (q @ ritz(q, smoother)[1])[:, :k]

@@ -335,8 +335,3 @@ def with_floor(scan: Scan, rng: Generator, size: int = 2000) -> Scan:
     points = (low + high) / 2 + rng.uniform(-1, 1, size=(size, 3)) * (high - low).max()
     points[:, 1] = low[1]
     return scan.beside(points)
-
-
-def without_plane(scan: Scan) -> Scan:
-    """The rows above the floor, which is known here: feet that stand on it lose their soles."""
-    return scan.take(np.flatnonzero(scan.points[:, 1] > scan.mesh[0][:, 1].min()))

@@ -72,10 +72,6 @@ KINDS: dict[
     "strays": ("a share of {} strays", lambda m, n, a, rng: s.with_strays(even(m, n, rng), a, rng)),
     "blobs": ("two blobs of 40 points", lambda m, n, _, rng: s.with_blobs(even(m, n, rng), rng)),
     "floor": ("a floor of 2000 points", lambda m, n, _, rng: s.with_floor(even(m, n, rng), rng)),
-    "cleared": (
-        "a floor, removed",
-        lambda m, n, _, rng: s.without_plane(s.with_floor(even(m, n, rng), rng)),
-    ),
     "step": ("density {}:1 in a step", lambda m, n, a, rng: s.stepped(m, n, a, rng)),
     "voxels": ("voxel centres, 1/{} of the size", lambda m, _, a, rng: s.voxels(m, int(a), rng)),
 }
@@ -89,7 +85,7 @@ ROWS = (
         "strays:0.025",
         "strays:0.05",
     ),
-    *("blobs", "floor", "cleared", "step:100", "voxels:32", "voxels:128"),
+    *("blobs", "floor", "step:100", "voxels:32", "voxels:128"),
 )
 
 

@@ -186,12 +186,7 @@ class Evaluation(tables.Report):
         columns |= {"mass_correlation": "mass~area"} | (
             {"dimension": "dim"} if self.facts.get("volume") else {}
         )
-        columns |= {
-            "gap": "loss gap",
-            "steps_to_1_percent": "steps to 1 %",
-            "seconds_to_1_percent": "s to 1 %",
-        }
-        return columns | {"seconds": "s"}
+        return columns | {"gap": "loss gap", "seconds": "s"}
 
     def remarks(self) -> list[str]:
         """Where the coordinates are rebuilt better than by the oracle, what differs, what was

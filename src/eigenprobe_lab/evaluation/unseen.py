@@ -19,8 +19,6 @@ from eigenprobe_lab.evaluation.reports import Report, grouped, markdown, mean_ro
 
 Published = Mapping[str, Sequence[float]]  # by collection, one number per level
 LEVELS = tuple(range(5, 55, 5))
-BY_COLLECTION = [("closed form", ""), ("network", "feed-forward"), ("network", "Ritz")]
-BY_COLLECTION += [("its inputs alone", "feed-forward")]
 
 
 @dataclass(frozen=True)
@@ -49,18 +47,6 @@ class Generalisation(Report):
             table.append(mean_row(rows, numbers, start=start, stage=stage))
         return table
 
-    def collections(self) -> list[Record]:
-        """The surfaces by collection (the folder, or what stands before ``__`` in the file
-        name).
-        """
-        surfaces = [row for row in self.rows if row["domain"] == "surface"]
-        shown = [row for row in surfaces if (row["start"], row["stage"]) in BY_COLLECTION]
-        levels = [f"k<={level}" for level in (5, 10, 20, 50) if f"k<={level}" in shown[0]]
-        return [
-            mean_row(rows, levels, collection=group, shapes=len(rows), start=start, stage=stage)
-            for (group, start, stage), rows in grouped(shown, "group", "start", "stage").items()
-        ]
-
     def markdown(self) -> str:
         parts = []
         for (domain,), rows in grouped(self.rows, "domain").items():
@@ -73,8 +59,6 @@ class Generalisation(Report):
                 "mean over i <= k"
             )
             parts.append(markdown(self.means(domain)))
-        if len({row["group"] for row in self.rows}) > 1:
-            parts += ["By collection", markdown(self.collections())]
         return "\n\n".join(parts) + "\n"
 
 

@@ -1,20 +1,20 @@
 """Clouds with the truth about their edges, which the short-cut network learns from.
 
-    procedural shape, folded -> sparse sample, noise        -> graph -> suspects, ratio
-                             -> scan, damaged, averaged (as `decompose` does)
-    real mesh, refined       -> the same, or a few views of a scanner, with gaps where none sees it
-    trees and wires          -> nothing in them is a short-cut: ratio 1
+    procedural shape, folded;   -> sparse sample, noise          -> graph -> suspects, ratio
+    real mesh, refined          -> a few views of a scanner, with gaps where none sees it
+                                   (either averaged, as `decompose` does, or as it is)
+    trees and wires             -> nothing in them is a short-cut: ratio 1
 
     loss = mean of  w BCE(z, sigmoid((ratio - r) / s)),     ratio: geodesic over chord on the dense
     shape; of a scan along what was seen of it
 
 Batches are prepared in blocks, each seen several times in a new order; what a step sees depends on
-the seed and the step alone.  Nothing here needs Lightning.
+the seed and the step alone.
 """
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -27,15 +27,12 @@ from eigenprobe.shortcuts.cuts import find_suspects
 from eigenprobe.shortcuts.network import SUSPICION, ShortcutConfig, ShortcutNetwork, Suspects
 
 from ..shapes.contacts import FOLD, SPREAD, Fold, FoldedShapes, Spread, ratios, spread_rows
-from ..shapes.damage import Damage, damaged
-from ..shapes.dense import DenseShapes
+from ..shapes.dense import Dense, DenseShapes
 from ..shapes.fields import Rng, take
 from ..shapes.meshes import MeshShapes
 from ..shapes.views import SCANNER, Scanner, clutter, scanned
-from .blocks import FoldedSettings, FoldedStream
-from .schedule import Schedule
-
-SCANNED = Damage(strays=0.0, shifted=0.35, voxels=0.25)
+from .blocks import Blocks
+from .schedule import Schedule, TimedSettings
 
 
 @dataclass(frozen=True)
@@ -56,12 +53,11 @@ class Clouds:
     spread: Spread = SPREAD
     worked: float = 0.35  # share of batches that are averaged as `decompose` does
     finer: tuple[int, ...] = (1, 1, 2, 4)  # points before they are averaged, per point after
-    damage: Damage = SCANNED
+    rendered: float = 0.5  # share of batches that are views of a scanner
     noisy: float = 0.5  # share of the other clouds with noise
     noise: float = 0.02  # largest, of the radius
-    meshes: Path | None = None  # packed real meshes (`python -m eigenprobe_lab.factory.plain pack`)
+    meshes: Path | None = None  # npz of real meshes, NAME/v and NAME/f
     real: float = 0.5  # share of batches of them, where they are given
-    rendered: float = 0.7  # share of those that are views of a scanner
     clutter: float = 0.05  # share of batches of trees and wires, where meshes are given
     meshes_chunk: int = 24  # meshes per block
     scanner: Scanner = SCANNER
@@ -88,7 +84,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class NeighbourSettings(FoldedSettings):
+class NeighbourSettings(TimedSettings):
     """Everything about a run."""
 
     network: ShortcutConfig = field(default_factory=ShortcutConfig)
@@ -112,21 +108,40 @@ class Judged:
     ratio: Tensor
 
 
-class ContactStream(FoldedStream[Judged]):
-    """Suspicious clouds of shapes in contact, of real meshes, and of what has no surface."""
+class ContactStream:
+    """Suspicious clouds of shapes in contact, of real meshes, and of what has no surface, on the
+    device where they are asked for.
+    """
 
-    settings: NeighbourSettings
+    def __init__(self, settings: NeighbourSettings) -> None:
+        self.settings, self.device, self.rank = settings, torch.device("cpu"), 0
+        self._begin()
 
-    def folded(self) -> FoldedShapes:
-        c, seed = self.settings.clouds, self.settings.seed * 64 + self.rank
-        most, chunks = max(c.sizes), c.chunks
+    def _begin(self) -> None:
+        s, c = self.settings, self.settings.clouds
+        seed, most = s.seed * 64 + self.rank, max(c.sizes)
+        self._blocks = Blocks[Judged](s.block, s.passes)
         self._meshes = None
         if c.meshes is not None:
             self._meshes = MeshShapes(
-                c.meshes, seed, self.device, c.meshes_chunk, c.dense, most, chunks, c.held_out
+                c.meshes, seed, self.device, c.meshes_chunk, c.dense, most, c.chunks, c.held_out
             )
         shapes = DenseShapes(seed, self.device, touching=c.touching)
-        return FoldedShapes(shapes, c.chunk, c.dense, most, chunks, c.fold, c.spread)
+        self._shapes = FoldedShapes(shapes, c.chunk, c.dense, most, c.chunks, c.fold, c.spread)
+
+    def to(self, device: torch.device | str, rank: int = 0) -> Self:
+        """The stream on a device, as the process ``rank`` sees it: every process trains on shapes
+        of its own.
+        """
+        here = (torch.device(device), rank)
+        if here != (self.device, self.rank):
+            self.device, self.rank = here
+            self._begin()
+        return self
+
+    def at(self, step: int) -> Judged:
+        """The batch of one step."""
+        return self._blocks.at(step, self.prepare)
 
     @torch.no_grad()
     def prepare(self, block: int, place: int) -> Judged:
@@ -153,38 +168,50 @@ class ContactStream(FoldedStream[Judged]):
             if suspects is None:
                 return None
             return Judged(suspects, torch.ones_like(suspects.pairs[:, 0]))
-        source = self._meshes if real else None
-        m, shapes, graph, order = self.draw(block, c.sizes, c.points, coin, c.most, source)
+        source = self._meshes if real and self._meshes is not None else self._shapes
+        m, shapes, graph, order = self._some(block, source, coin)
         points = shapes.points
         worked = chance[1] < c.worked
         finer = c.finer[int(torch.randint(len(c.finer), (), generator=coin))] if worked else 1
-        dense = min(finer * m, points.shape[1] // 2)
-        if real and chance[2] < c.rendered:
-            chosen, sparse, keep, seen = scanned(shapes, graph, dense, generator, c.scanner)
+        count = min(finer * m, points.shape[1] // 2)
+        if chance[2] < c.rendered:
+            chosen, sparse, keep, seen = scanned(shapes, graph, count, generator, c.scanner)
             seen = seen | (not c.seen)
             both = seen[..., None] & take(seen[..., None], graph[0].flatten(1)).view(graph[0].shape)
             graph = graph[0], torch.where(both, graph[1], torch.inf)
-            if worked:
-                chosen, sparse = averaged(chosen, sparse, keep, m, finer)
-            else:
-                m = int(keep.sum(1).min())
-                chosen, sparse = chosen[:, :m], sparse[:, :m]
-        elif worked:
-            chosen, sparse, _, keep = damaged(
-                points, shapes.normals, order, dense, c.damage, generator
-            )
+        else:
+            if count > order.shape[1]:
+                order = torch.arange(points.shape[1], device=self.device).expand(len(order), -1)
+            chosen = spread_rows(points, order, count, generator, c.spread)
+            keep, rng = torch.ones_like(chosen, dtype=torch.bool), Rng(len(points), generator)
+            level = rng.uniform(0, c.noise, 1, 1) * rng.chance(c.noisy, 1, 1)
+            sparse = take(points, chosen) + level * rng.normal(1, count, 3)
+        if worked:
             chosen, sparse = averaged(chosen, sparse, keep, m, finer)
         else:
-            chosen = spread_rows(points, order, m, generator, c.spread)
-            rng = Rng(len(points), generator)
-            level = rng.uniform(0, c.noise, 1, 1) * rng.chance(c.noisy, 1, 1)
-            sparse = take(points, chosen) + level * rng.normal(1, m, 3)
+            m = int(keep.sum(1).min())
+            chosen, sparse = chosen[:, :m], sparse[:, :m]
         if sparse.shape[1] <= SUSPICION.judged:
-            return None  # coarse voxels leave few points
+            return None  # few points are seen
         suspects, cloud = suspects_of(sparse)
         if suspects is None:
             return None
         return Judged(suspects, self._judge(suspects, cloud, points, graph, chosen, generator))
+
+    def _some(
+        self, block: int, source: FoldedShapes | MeshShapes, coin: torch.Generator
+    ) -> tuple[int, Dense, tuple[Tensor, Tensor], Tensor]:
+        """One of the sizes, and some shapes of the kept blocks with the links between their points
+        and the order of their vertices: as many as make a batch when they are sampled at that size.
+        """
+        c = self.settings.clouds
+        recent = max(0, block - int(torch.randint(source.kept, (), generator=coin)))
+        shapes, graph, order = source.block(recent)
+        m = c.sizes[int(torch.randint(len(c.sizes), (), generator=coin))]
+        count = max(1, min(c.most, c.points // m))
+        rows = torch.randperm(len(order), generator=coin)[:count].to(self.device)
+        some = Dense(*(part[rows] for part in shapes))
+        return m, some, (graph[0][rows], graph[1][rows]), order[rows]
 
     def _judge(
         self,
@@ -253,7 +280,7 @@ def held_out(
         kinds |= {"views: ": own, "clutter: ": replace(own, real=0.0, clutter=1.0)}
     facts: dict[str, float] = {}
     for kind, each in kinds.items():
-        how = replace(settings, seed=settings.seed + 1_000, block=batches, workers=0, clouds=each)
+        how = replace(settings, seed=settings.seed + 1_000, block=batches, clouds=each)
         stream = ContactStream(how).to(device)
         found = [stream.at(i) for i in range(batches)]
         cut = torch.cat([network(batch.suspects) > 0 for batch in found])

@@ -21,9 +21,12 @@ from safetensors.torch import save_file
 from scipy.spatial import cKDTree
 from torch import Tensor, nn
 
+from eigenprobe.geometry.draws import draw_surface
 from eigenprobe.sampling.farthest import farthest_points
 from eigenprobe.sampling.inspection import ROUNDS, describe, outlier_network
 from eigenprobe.search.neighbours import nearest_rows, without_self
+
+from ..shapes.meshes import read_meshes
 
 SAMPLINGS = ("even", "random", "noise", "step", "lines", "scanner", "street", "street")
 
@@ -32,19 +35,13 @@ def surface(
     v: np.ndarray, f: np.ndarray, kind: str, n: int, rng: np.random.Generator
 ) -> np.ndarray:
     """About ``n`` points of a mesh, sampled in one of the `SAMPLINGS`."""
-    corners = v[f]
-    area = np.linalg.norm(
-        np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1
-    )
+    density = np.ones(len(f))
     if kind == "step":
-        along = corners.mean(1) @ rng.standard_normal(3)
-        area = area * np.where(
-            along > np.quantile(along, rng.uniform(0.2, 0.8)), rng.uniform(3, 30), 1
-        )
+        along = v[f].mean(1) @ rng.standard_normal(3)
+        high = along > np.quantile(along, rng.uniform(0.2, 0.8))
+        density[high] = rng.uniform(3, 30)
     count = {"even": 4 * n, "lines": 40 * n, "scanner": 60 * n}.get(kind, n)
-    face = rng.choice(len(f), count, p=area / area.sum())
-    r, s = np.sqrt(rng.random(count)), rng.random(count)
-    x = (corners[face] * np.c_[1 - r, r * (1 - s), r * s][:, :, None]).sum(1)
+    x = draw_surface((v, f), count, int(rng.integers(1 << 30)), density=density).points
     if kind == "even":
         return x[farthest_points(x, n, int(rng.integers(1 << 30)))]
     if kind == "noise":
@@ -101,17 +98,16 @@ def outliers(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def examples(path: Path, odd: bool, clouds: int, seed: int) -> list[Tensor]:
     """Numbers and labels of the suspects of many clouds of every other mesh, round by round."""
     torch.set_num_threads(1)
-    rng, store = np.random.default_rng(seed), np.load(path)
-    names = sorted({name.split("/")[0] for name in store.files})[odd::2]
+    rng, meshes = np.random.default_rng(seed), read_meshes(path)[odd::2]
     inputs, labels = [], []
     for number in range(clouds):
-        name = names[rng.integers(len(names))]
-        v = store[f"{name}/v"].astype(float)
+        v, f = meshes[rng.integers(len(meshes))]
+        v = v.astype(float)
         v = v - v.mean(0)
         v = v / np.linalg.norm(v, axis=1).max()
         kind = SAMPLINGS[number % len(SAMPLINGS)]
         n = int(rng.integers(500, 4000))
-        x = surface(v, store[f"{name}/f"], "random" if kind == "street" else kind, n, rng)
+        x = surface(v, f, "random" if kind == "street" else kind, n, rng)
         if kind == "street":
             x = street([x] * int(rng.integers(2, 12)), n, rng)
         good = np.ones(len(x), bool)

@@ -2,8 +2,8 @@ r"""Pretraining: one network for all shapes, on procedural clouds, by reconstruc
 orders columns.
 
     Q = orthonormalise(M^{1/2} [1, Z]),   C = mean over levels of exp(-t L) / tr exp(-t L),   tr
-    exp(-t L) = level e_k = 1 - sum_{i <= k} q_i^T C q_i,   loss = sum_k w_k e_k + alignment *
-    misalignment,   w_k prop. to k^-decay
+    exp(-t L) = level e_k = 1 - sum_{i <= k} q_i^T C q_i,   loss = mean_k e_k + alignment *
+    misalignment
 
 The schedule runs on training *time* (or steps, whichever is further), kept in the checkpoint with
 weights, averages and optimiser, so a run may be cut into pieces of a few minutes on machines of
@@ -69,11 +69,8 @@ class PretrainSettings(TimedSettings):
     shapes: ShapeSettings = field(default_factory=ShapeSettings)
     augmentation: Augmentation = field(default_factory=Augmentation)
     levels: tuple[float, ...] = (100.0, 30.0, 10.0, 4.0)
-    prefix: Literal["mean", "log"] = "mean"
-    decay: float = 0.0
     alignment: float = 0.1
     precision: Literal["32", "bf16"] = "bf16"
-    compile: bool = False
     validate_every: int = 500
     held_out: int = 48
 
@@ -88,14 +85,11 @@ class PretrainModule(TimedModule):
     def __init__(self, settings: PretrainSettings) -> None:
         with drawing(settings.seed):
             network = SpectralNetwork(settings.network)
-        objective = Objective(prefix=settings.prefix, relative=True, decay=settings.decay)
+        objective = Objective(relative=True)
         super().__init__(network, settings, objective=objective, precision=settings.precision)
         self._held: list[tuple[Tensor, Tensor]] = []
         self._dense: bool | None = None
         self._blocks = Blocks[tuple[Smoother, Inputs]](settings.block, settings.passes)
-        if settings.compile:
-            for layer in network.transformer.layers:
-                layer.compile(dynamic=True)
 
     @torch.no_grad()
     def prepare(self, clouds: Tensor, generator: torch.Generator) -> tuple[Smoother, Inputs]:

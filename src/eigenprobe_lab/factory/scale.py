@@ -8,13 +8,15 @@ A smoothing step is heat on the manifold when it moves no coordinate within the 
 motion is along the normal, by the mean curvature) and when its neighbours lie in that plane.  The
 first term is what a finite sample gets wrong, and falls with sigma; the second is what curvature
 and nearby sheets get wrong, and grows with it.  Both are relative to the squared reach of the step,
-so J has no unit and no weight to tune.  It is smooth in sigma: Adam on log sigma finds its minimum
-in O(n k) per step.  Points (n, d), graph (n, k), tangent planes by local PCA (n, d, dim).
+so J has no unit and no weight to tune: a bounded search on log sigma finds its minimum in O(n k)
+per step.  Points (n, d), graph (n, k), tangent planes by local PCA (n, d, dim).
 """
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from eigenprobe.errors import InputError
@@ -26,13 +28,13 @@ RANGE = (0.2, 4.0)  # of the start: outside, the kernel sees one neighbour or al
 
 @dataclass(frozen=True)
 class Scale:
-    """The learned ``sigma``, where it started, and the criterion along the way ``[(sigma, J),
-    ...]``.
+    """The learned ``sigma``, the distance of a near neighbour by which it was bounded, and ``J``
+    there.
     """
 
     sigma: float
     start: float
-    history: list[tuple[float, float]]
+    criterion: float
 
 
 class ScaleCriterion:
@@ -63,41 +65,23 @@ class ScaleCriterion:
         return (drift + (weights * self.normal).sum(1).mean()) / spread
 
 
-def learn_scale(
-    source: Tensor | Graph,
-    *,
-    k: int = 30,
-    dimension: float | None = None,
-    start: float | None = None,
-    steps: int = 60,
-    rate: float = 0.08,
-) -> Scale:
-    """Learn the kernel bandwidth ``sigma`` of a cloud ``(n, d)`` or its graph by gradient descent
-    on `ScaleCriterion`.
+def learn_scale(source: Tensor | Graph, *, k: int = 30, dimension: float | None = None) -> Scale:
+    """Learn the kernel bandwidth ``sigma`` of a cloud ``(n, d)`` or its graph as the minimum of
+    `ScaleCriterion`.
 
     Pass the result to ``build_smoother(points, "symmetric" or "row", bandwidth=scale.sigma)``.
     """
     graph = source if isinstance(source, Graph) else build_graph(source, min(k, len(source) - 1))
     criterion = ScaleCriterion(graph, dimension)
-    begin = criterion.start if start is None else start
-    if not begin > 0:
+    if not criterion.start > 0:
         raise InputError(
             "expected points that differ from their neighbours, got a median distance of zero"
         )
     like = criterion.squared
-    log_sigma = torch.full((), begin, dtype=like.dtype, device=like.device).log().requires_grad_()
-    low, high = (float(torch.tensor(begin * factor).log()) for factor in RANGE)
-    optimiser = torch.optim.Adam([log_sigma], lr=rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps, eta_min=0.05 * rate)
-    history = []
-    for _ in range(steps):
-        optimiser.zero_grad()
-        value = criterion(log_sigma.exp())
-        value.backward()
-        history.append((float(log_sigma.detach().exp()), float(value.detach())))
-        optimiser.step()
-        schedule.step()
-        with torch.no_grad():
-            log_sigma.clamp_(low, high)
-    sigma = min(history, key=lambda pair: pair[1])[0]
-    return Scale(sigma, begin, history)
+
+    def value(log_sigma: float) -> float:
+        return float(criterion(torch.as_tensor(log_sigma).exp().to(like)))
+
+    bounds = np.log(criterion.start * np.array(RANGE))
+    found = minimize_scalar(value, bounds=bounds, method="bounded", options={"xatol": 1e-4})
+    return Scale(float(np.exp(found.x)), criterion.start, float(found.fun))

@@ -10,19 +10,14 @@
 | caltech256  | folders ``001.ak47`` ... ``257.clutter``    | JPEG, clutter left out         |
 | imagefolder | anything else: one folder per class, or one flat folder without labels           |
 
-An official archive (tar, tar.gz, tgz, zip) is unpacked once into the cache.
+An official archive is to be unpacked first.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-import shutil
-import tarfile
-import tempfile
-import zipfile
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -31,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenprobe.errors import InputError
-from eigenprobe.host.files import check_size, default_cache_dir, reading, writable_folder
+from eigenprobe.host.files import reading
 
 from .published import table
 
@@ -41,7 +36,6 @@ if TYPE_CHECKING:
 Labels = NDArray[np.int64]
 Split = Literal["train", "test", "all"]
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm")
-ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 IMAGENETTE = {row["folder"]: row["name"] for row in table("imagenette")}
 SOURCES = {row["dataset"]: row["address"] for row in table("image_archives")}
 
@@ -63,13 +57,13 @@ class ImageSet:
 
 
 def open_images(path: str | Path, split: Split = "all") -> ImageSet:
-    """Recognise the layout of a folder or archive and open one of its splits."""
+    """Recognise the layout of a folder and open one of its splits."""
     root = Path(path)
     if not root.exists():
         known = "; ".join(f"{name} {where}" for name, where in SOURCES.items())
         raise InputError(f"no images at {root} (official archives: {known})")
     if root.is_file():
-        root = unpack(root)
+        raise InputError(f"images come as a folder, got {root.name}: unpack it first (tar, unzip)")
     while (inner := _only_folder(root)) is not None:
         root = inner
     files = {child.name for child in root.iterdir() if child.is_file()}
@@ -98,39 +92,6 @@ def open_images(path: str | Path, split: Split = "all") -> ImageSet:
     if any(_images(root / name, deep=True) for name in folders):
         return _by_class(root, [root], lambda name: name)
     return _files(root, _images(root), None, [])
-
-
-def unpack(archive: Path) -> Path:
-    """An archive's content, unpacked once into the cache; nothing is written outside the target
-    folder.
-    """
-    if not archive.name.lower().endswith(ARCHIVES):
-        raise InputError(f"images come as a folder or as {', '.join(ARCHIVES)}, got {archive.name}")
-    facts = archive.stat()
-    key = hashlib.sha256(
-        f"{archive.resolve()} {facts.st_size} {facts.st_mtime_ns}".encode()
-    ).hexdigest()[:16]
-    target = default_cache_dir() / "images" / f"{archive.name.split('.')[0]}-{key}"
-    if target.is_dir():
-        return target
-    beside = writable_folder(target.parent)
-    with tempfile.TemporaryDirectory(
-        prefix=f".{target.name}.", dir=beside, ignore_cleanup_errors=True
-    ) as partial:
-        with reading(archive, "an archive of images"):
-            if archive.suffix.lower() == ".zip":  # of which '..' is left out anyway
-                with zipfile.ZipFile(archive) as listed:
-                    check_size(archive, sum(each.file_size for each in listed.infolist()))
-                shutil.unpack_archive(archive, partial)
-            else:
-                with tarfile.open(archive) as members:
-                    check_size(archive, sum(each.size for each in members))
-                shutil.unpack_archive(archive, partial, filter="data")
-        with suppress(OSError):  # of another process that was first
-            Path(partial).rename(target)
-    if not target.is_dir():
-        raise InputError(f"{archive.name} cannot be unpacked into {target.parent}")
-    return target
 
 
 def _only_folder(root: Path) -> Path | None:

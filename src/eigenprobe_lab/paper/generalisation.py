@@ -192,8 +192,7 @@ def unseen(
                 None
             ],
         }
-        name, _, rest = sample.shape.name.partition("__")
-        base = {"shape": sample.shape.name, "group": name if rest else "", "domain": "surface"}
+        base = {"shape": sample.shape.name, "domain": "surface"}
         for start, features in columns.items():
             vectors = batch.vectors(features)[0][0].cpu().numpy()
             rows.append(

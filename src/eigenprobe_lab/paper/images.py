@@ -5,7 +5,7 @@ anything).
     class weights w (c,):  entropy deficit  1 - H(w)/log c  uniform in a range
     subset: n rows without replacement, classes by w
     record: run, method, k, seven clustering scores, trustworthiness, seconds
-    out/records.csv, images.{csv,json,md}, images.tex (the paper's table), embeddings.png
+    out/records.csv, images.{csv,json,md}, embeddings.png
 
 Every peer runs with its library's defaults; Laplacian Eigenmaps with a nearest-neighbour affinity
 of 15 neighbours, as many as UMAP, because scikit-learn's default (n/10) scores lower on every set
@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pandas import DataFrame
 from scipy.optimize import brentq
 from scipy.sparse import csr_matrix
 from scipy.special import softmax
@@ -271,10 +270,7 @@ class Images(tables.Report):
                 "k": row["k"],
                 **({"runs": row["runs"]} if uneven else {}),
             }
-            cells |= {
-                METRICS[name]: _score(self.rows, row, name, "±", "**%s**")
-                for name in ("nmi", "ari")
-            }
+            cells |= {METRICS[name]: _score(self.rows, row, name) for name in ("nmi", "ari")}
             cells |= {title: row[name] for name, title in others.items()}
             shown.append({**cells, "trust.": row["trustworthiness"], "seconds": row["seconds"]})
         return tables.markdown(shown)
@@ -312,8 +308,7 @@ def run(
     }
     result = Images(summarise(records), failed, facts | asdict(protocol)).write(out, "images")
     tables.write_csv(out / "records.csv", records)
-    tables.write_text(out / "images.tex", latex(result.rows, features.stem))
-    files = [out / "records.csv", out / "images.tex"]
+    files = [out / "records.csv"]
     if 2 in protocol.ks:
         from eigenprobe.viz.charts import embeddings
 
@@ -328,24 +323,8 @@ def run(
     return replace(result, written=(*result.written, *files))
 
 
-def latex(rows: Sequence[Row], title: str) -> str:
-    r"""The paper's table: seven scores as mean $\pm$ deviation, best bold, second underlined, a
-    rule between the k.
-
-    It asks for the packages booktabs and multirow.
-    """
-    marks, shown = (r"$\pm$", r"\textbf{%s}", r"\underline{%s}"), []
-    for row in rows:
-        scores = {text: _score(rows, row, name, *marks) for name, text in METRICS.items()}
-        shown.append({"$k$": row["k"], "Method": METHODS[row["method"]], **scores})
-    table = DataFrame(shown).set_index(["$k$", "Method"])
-    return table.to_latex(
-        escape=False, column_format="ll" + "c" * len(METRICS), caption=title.replace("_", r"\_")
-    )
-
-
-def _score(rows: Sequence[Row], row: Row, metric: str, between: str, *marks: str) -> str:
-    """Mean and deviation, marked where they are among the best of all rows with the same k."""
-    rank = sum(other["k"] == row["k"] and other[metric] > row[metric] for other in rows)
-    text = f"{row[metric]:.3f} {between} {row[f'{metric}_std']:.3f}"
-    return marks[rank] % text if rank < len(marks) else text
+def _score(rows: Sequence[Row], row: Row, metric: str) -> str:
+    """Mean and deviation, in bold where no row with the same k has a larger mean."""
+    text = f"{row[metric]:.3f} ± {row[f'{metric}_std']:.3f}"
+    best = all(row[metric] >= other[metric] for other in rows if other["k"] == row["k"])
+    return f"**{text}**" if best else text

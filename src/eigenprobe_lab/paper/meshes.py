@@ -12,11 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eigenprobe.errors import InputError
 from eigenprobe.geometry import farthest_points
-from eigenprobe.host.files import Archive
 
 from ..shapes import unit_sphere
+from ..shapes.meshes import read_meshes
 
 SCALE = 0.15  # standard deviation of the log of a scale
 TWIST = 0.3  # of the angle over the radius
@@ -27,15 +26,7 @@ class MeshClouds:
     """Clouds of the meshes of a file, on a device."""
 
     def __init__(self, path: Path, seed: int = 0) -> None:
-        with Archive(path) as archive:
-            known = archive.keys()
-            names = sorted(name[:-2] for name in known if name.endswith("/v"))
-            corners = [
-                np.asarray(archive[f"{name}/v"], np.float32)[np.asarray(archive[f"{name}/f"])]
-                for name in names
-            ]
-        if not corners:
-            raise InputError(f"expected meshes NAME/v and NAME/f in {path}, got none")
+        corners = [np.asarray(v, np.float32)[f] for v, f in read_meshes(path)]
         self.seed = seed
         self.corners = torch.from_numpy(np.concatenate(corners))  # (all faces, 3, 3)
         a, b, c = self.corners.double().unbind(1)

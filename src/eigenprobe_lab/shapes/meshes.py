@@ -1,7 +1,6 @@
-"""Real meshes to learn from: packed in one file, refined to dense points, with paths along their
-faces.
+"""Real meshes to learn from: refined to dense points, with paths along their faces.
 
-    pack      vertices in 65,536 steps of the bounding box, faces of the largest component; npz
+    read      NAME/v (n, 3), NAME/f (m, 3) of one npz file; the largest component of each
     refine    the longest edge of its faces is halved, again and again, until there are N vertices
     links     edges, and diagonals of two faces unfolded into a plane: length of the straight line
 
@@ -9,7 +8,6 @@ faces.
 sheets that nearly touch are not linked, whichever way their normals point.
 """
 
-import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,41 +20,28 @@ from torch import Tensor
 
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import farthest_points
-from eigenprobe.host.files import write_npz
+from eigenprobe.host.files import Archive
 from eigenprobe.readers.mesh import Array
 
 from .contacts import LINKS, SPREAD, Spread, spread_order
 from .dense import Dense
 
-STEPS = 65_535  # of a coordinate in a packed file
+FEWEST = 100  # vertices of a mesh
 HELD_OUT = 10  # every tenth mesh is not trained on
 
 
-def pack(source: str | os.PathLike[str], target: Path, most: int = 20_000) -> int:
-    """Write the meshes ``NAME/v``, ``NAME/f`` of an npz file as small as they can be read from;
-    how many.  Meshes of more than ``most`` vertices, and those without a large component, are left
-    out.
-    """
-    with np.load(source, allow_pickle=False) as archive:
-        names = sorted(name[:-2] for name in archive.files if name.endswith("/v"))
-        given = [(archive[f"{name}/v"], archive[f"{name}/f"]) for name in names]
-    arrays: dict[str, Array] = {}
-    for vertices, faces in given:
-        vertices, faces = _largest_component(vertices, faces)
-        if not 100 <= len(vertices) <= min(most, STEPS):
-            continue
-        low = vertices.min(0)
-        size = float((vertices - low).max())
-        number = len(arrays) // 2
-        arrays[f"{number}/v"] = np.round((vertices - low) / size * STEPS).astype(np.uint16)
-        arrays[f"{number}/f"] = faces.astype(np.uint16)
-    if not arrays:
-        raise InputError(f"expected meshes NAME/v, NAME/f in {source}, got none that can be used")
-    write_npz(target, arrays, compressed=True)
-    return len(arrays) // 2
+def read_meshes(path: Path) -> list[tuple[Array, Array]]:
+    """Vertices and faces of the meshes ``NAME/v``, ``NAME/f`` of an npz file, by name."""
+    with Archive(path) as archive:
+        known = archive.keys()
+        names = sorted(name[:-2] for name in known if name.endswith("/v"))
+        found = [(archive[f"{name}/v"], archive[f"{name}/f"]) for name in names]
+    if not found:
+        raise InputError(f"expected meshes NAME/v and NAME/f in {path}, got none")
+    return found
 
 
-def _largest_component(vertices: Array, faces: Array) -> tuple[Array, Array]:
+def largest_component(vertices: Array, faces: Array) -> tuple[Array, Array]:
     """Coinciding vertices joined; faces of the largest part, outward where it is closed."""
     vertices, place = np.unique(vertices.astype(np.float64), axis=0, return_inverse=True)
     faces = place.reshape(-1)[faces]
@@ -151,7 +136,7 @@ def _unfolded(offset: Array, along: Array) -> tuple[Array, Array]:
 
 @dataclass
 class MeshShapes:
-    """Numbered blocks of ``count`` packed meshes of ``dense`` points, the last ``kept`` of which
+    """Numbered blocks of ``count`` meshes of ``dense`` points, the last ``kept`` of which
     stay in memory.  Points of open surfaces, which are seen from both sides, have part 1.
     """
 
@@ -169,14 +154,14 @@ class MeshShapes:
 
     @cached_property
     def meshes(self) -> list[tuple[Array, Array]]:
-        """Vertices and faces of all."""
-        with np.load(self.path, allow_pickle=False) as archive:
-            names = sorted({name.partition("/")[0] for name in archive.files}, key=int)
-            own = [name for name in names if (int(name) % HELD_OUT == 0) == self.held_out]
-            found = [(archive[f"{name}/v"], archive[f"{name}/f"]) for name in own]
-        found = [mesh for mesh in found if len(mesh[0]) <= self.dense]
+        """Vertices and faces of the largest components that have at most ``dense`` vertices."""
+        whole = [largest_component(*mesh) for mesh in read_meshes(self.path)]
+        fit = [mesh for mesh in whole if FEWEST <= len(mesh[0]) <= self.dense]
+        found = [mesh for i, mesh in enumerate(fit) if (i % HELD_OUT == 0) == self.held_out]
         if not found:
-            raise InputError(f"expected packed meshes in {self.path}, got too few")
+            raise InputError(
+                f"expected meshes of {FEWEST} to {self.dense} vertices in {self.path}, got too few"
+            )
         return found
 
     def block(self, index: int) -> tuple[Dense, tuple[Tensor, Tensor], Tensor]:

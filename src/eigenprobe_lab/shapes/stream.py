@@ -7,19 +7,16 @@ The next chunk of shapes is drawn by a thread on its own CUDA stream while the c
 trained on.
 """
 
-import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Self
 
 import torch
 from torch import Tensor
 
 from eigenprobe.errors import InputError
-from eigenprobe.geometry import farthest_points
 
-from . import ProceduralShapes, Variation, unit_sphere
+from . import ProceduralShapes, Variation
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,6 @@ class ShapeSettings:
     `chunks`.
 
     `sizes` are (smallest, largest) numbers of points; `typical` is the size most steps use.
-    `folder` mixes in clouds sampled from the meshes of a folder, `share` of every batch.
     """
 
     seed: int = 0
@@ -40,8 +36,6 @@ class ShapeSettings:
     renew: int = 128
     families: list[str] | None = None
     variation: Variation = field(default_factory=Variation)
-    folder: Path | None = None
-    share: float = 0.25
 
 
 class ShapeStream:
@@ -57,7 +51,6 @@ class ShapeStream:
         self.device, self.rank = torch.device("cpu"), 0
         self._chunks: dict[int, Future[tuple[Tensor, Tensor]]] = {}
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="shapes")
-        self._real: Tensor | None = None
 
     def to(self, device: torch.device | str, rank: int = 0) -> Self:
         """The stream on a device, as the process ``rank`` sees it: every process trains on clouds
@@ -88,10 +81,7 @@ class ShapeStream:
         store = torch.cat([large if n > self.medium else small for small, large in chunks])
         b = max(2, s.tokens // n)
         index = torch.randint(len(store), (b,), generator=generator).to(store.device)
-        clouds = store[index, :n]
-        if s.folder is not None:
-            clouds = self._mix(s.folder, clouds, generator)
-        return clouds
+        return store[index, :n]
 
     def _size(self, generator: torch.Generator) -> int:
         """Half of the steps near the typical size, a quarter below it, an eighth far above it."""
@@ -132,28 +122,3 @@ class ShapeStream:
         if index not in self._chunks:
             self._chunks[index] = self._worker.submit(self._draw_aside, index)
         return self._chunks[index]
-
-    def _mix(self, folder: Path, clouds: Tensor, generator: torch.Generator) -> Tensor:
-        if self._real is None:
-            self._real = mesh_clouds(folder, self.settings.sizes[1], self.settings.seed)
-        count = int(self.settings.share * len(clouds))
-        index = torch.randint(len(self._real), (count,), generator=generator)
-        return torch.cat([clouds[count:], self._real[index, : clouds.shape[1]].to(clouds)])
-
-
-def mesh_clouds(folder: str | os.PathLike[str], n: int, seed: int = 0) -> Tensor:
-    """Farthest-point clouds `(shapes, n, 3)` of every mesh in a folder."""
-    from eigenprobe.geometry import find_shapes, load, sample_surface
-
-    clouds = []
-    for path in find_shapes([Path(folder)]):
-        shape = load(path)
-        found = shape.vertices if shape.faces is None else sample_surface(shape, 4 * n, seed)
-        points = torch.as_tensor(found, dtype=torch.float32)
-        if len(points) >= n:
-            clouds.append(points[farthest_points(points[None], n, start=0)[0]])
-    if not clouds:
-        raise InputError(
-            f"expected meshes (or clouds of at least {n} points) in {folder}, got none"
-        )
-    return unit_sphere(torch.stack(clouds))

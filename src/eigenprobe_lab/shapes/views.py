@@ -60,7 +60,7 @@ def scanned(
     scanner: Scanner = SCANNER,
 ) -> Scan:
     """``m`` returns of every shape; ``graph`` are its links."""
-    points, normals, both = shapes.points, shapes.normals, shapes.part[:, 0] > 0
+    points, normals, both = shapes.points, shapes.normals, (shapes.part > 0).all(1)
     b, n, _ = points.shape
     length = torch.where(torch.isfinite(graph[1]), graph[1], torch.nan).nanmean(2).nan_to_num()
     spacing = length.quantile(0.9, dim=1)  # (b,)

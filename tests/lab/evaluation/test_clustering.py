@@ -64,15 +64,5 @@ def test_protocol_runs_and_writes_the_papers_table(tmp_path: Path, table: Path) 
         assert row["runs"] == 2 and row["seconds"] > 0 and 0 <= row["trustworthiness"] <= 1
     assert all(path.is_file() and path.stat().st_size for path in result.written)
     names = {path.name for path in result.written}
-    assert names == {
-        "images.csv",
-        "images.json",
-        "images.md",
-        "images.tex",
-        "records.csv",
-        "embeddings.png",
-    }
-    text = (out / "images.tex").read_text()
-    # one best of every metric and k, or more where they tie
-    assert text.count(r"\cline") == 2 and text.count(r"\textbf{") > 2 * len(METRICS)
+    assert names == {"images.csv", "images.json", "images.md", "records.csv", "embeddings.png"}
     assert json.loads((out / "images.json").read_text())["facts"]["classes"] == 4

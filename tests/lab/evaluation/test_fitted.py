@@ -1,50 +1,28 @@
-"""Tests of `evaluation.fitted`: when a fit has come near the closed form, and its rows of the
-table.
-"""
+"""Tests of `evaluation.fitted`: its rows of the table."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 import eigenprobe as ep
 from eigenprobe.errors import InputError
 from eigenprobe.readers.shapes import Shape, save
-from eigenprobe_lab.evaluation.fitted import SETTINGS, Watch, learn_shape
+from eigenprobe_lab.evaluation.fitted import SETTINGS, learn_shape
 from eigenprobe_lab.evaluation.samples import Sample, fitted_network
 from tests.meshes import blob
-
-
-def test_the_first_validation_within_a_percent_counts() -> None:
-    watch = Watch(torch.device("cpu"))
-    assert watch.reached() == (None, None)
-    watch.on_train_batch_start()
-    for step, gap in ((10, 0.2), (20, 0.009), (30, 0.001)):
-        trainer = SimpleNamespace(callback_metrics={"val/gap": torch.tensor(gap)}, global_step=step)
-        watch.on_validation_start(trainer, None)
-        watch.on_validation_end(trainer, None)
-    step, seconds = watch.reached()
-    assert step == 20 and seconds is not None and 0 <= seconds == watch.history[1][1]
-    assert [gap for _, _, gap in watch.history] == pytest.approx([0.2, 0.009, 0.001])
 
 
 def test_rows_of_a_shape(tmp_path) -> None:
     save(Shape(*blob(9)), tmp_path / "blob.obj")
     sample = Sample.of_file(tmp_path / "blob.obj", 200, 6, 0)
-    rows, basis, history = learn_shape(
+    rows, basis = learn_shape(
         sample, 6, replace(SETTINGS, resamplings=1, held_out=1, size=150, steps=20)
     )
     assert [row["method"] for row in rows] == ["feedforward", "ritz", "closed form"]
-    assert (
-        basis.k == 6
-        and basis.n == len(sample.shape.vertices)
-        and rows[0]["steps"] == 20
-        and history == []
-    )
+    assert basis.k == 6 and basis.n == len(sample.shape.vertices) and rows[0]["steps"] == 20
     assert rows[1]["cosine_6"] > 0.5 and rows[2]["cosine_6"] > 0.9
 
 

@@ -1,4 +1,4 @@
-"""The generalisation table: its rows, its order, and that refinement forgives every start."""
+"""The generalisation table: its rows and their order."""
 
 from __future__ import annotations
 
@@ -56,16 +56,11 @@ def test_rows_and_table(model, mesh, tmp_path):
     rows = {(row["domain"], row["start"], row["stage"]): row for row in result.rows}
     assert not result.failed and {row["domain"] for row in result.rows} == {"surface", "volume"}
     networks = {"network, seeds, guards", "network", "its inputs alone"}
-    controls = {"diffused seeds, 148", "polynomials", "Fourier features", "random vectors"}
-    assert {start for _, start, _ in rows} == {"closed form"} | networks | controls
+    assert {start for _, start, _ in rows} == {"closed form", "polynomials"} | networks
     assert rows["surface", "closed form", ""]["k<=10"] > 0.9
     assert rows["volume", "closed form", ""]["k<=10"] == pytest.approx(1)
     assert ("surface", "polynomials", "feed-forward") not in rows
     for start in ("network", "its inputs alone", "network, seeds, guards"):
-        assert (
-            rows["volume", start, "3 sweeps"]["k<=10"]
-            > rows["volume", "random vectors", "Ritz"]["k<=10"]
-        )
         assert rows["volume", start, "Ritz"]["subspace 10"] > 0.9
     text = result.markdown()
     assert "the paper, MPZ14" in text and "its inputs alone" in text

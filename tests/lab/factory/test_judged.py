@@ -19,8 +19,7 @@ from eigenprobe_lab.factory.judged import (
     held_out,
 )
 from eigenprobe_lab.factory.schedule import Schedule
-from eigenprobe_lab.shapes.damage import Damage, damaged
-from eigenprobe_lab.shapes.meshes import pack
+from eigenprobe_lab.shapes.fields import take
 from tests.meshes import torus
 
 NETWORK = ShortcutConfig(width=16, rounds=2, heads=2, depth=1, views=2)
@@ -33,7 +32,6 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> NeighbourSettings:
     rings = [torus(30, 8, radius) for radius in (0.1, 0.12, 0.14, 0.16)]
     arrays = {f"{i}/{k}": x for i, m in enumerate(rings) for k, x in zip("vf", m, strict=True)}
     np.savez(folder / "meshes.npz", **arrays)
-    pack(folder / "meshes.npz", folder / "packed.npz")
     clouds = Clouds(
         chunk=3,
         chunks=1,
@@ -41,7 +39,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> NeighbourSettings:
         points=900,
         sources=300,
         sizes=(300,),
-        meshes=folder / "packed.npz",
+        meshes=folder / "meshes.npz",
         meshes_chunk=3,
         real=1.0,
         rendered=1.0,
@@ -88,18 +86,17 @@ def test_what_is_held_out_is_measured_by_kind(settings: NeighbourSettings) -> No
     assert all(0 <= value <= 1 for value in facts.values()) and facts["clutter: share"] == 0
 
 
-def test_a_damaged_cloud_is_averaged() -> None:
+def test_a_noisy_cloud_is_averaged() -> None:
     """Noise of 2 % is halved, and every point keeps the row of the surface that it comes from."""
     one = torch.randn((4000, 3), generator=torch.Generator().manual_seed(0))
     one = one / one.norm(dim=1, keepdim=True)
     x, m = torch.stack([one, one.flip(0)]), 400
-    only = Damage(lines=0, step=0, isotropic=1, along=0, shifted=0, voxels=0, strays=0, noise=0.02)
-    order = torch.arange(4000).expand(2, 4000)
     found = {}
     for finer in (1, 8):
-        generator = torch.Generator().manual_seed(0)
-        chosen, y, _, keep = damaged(x, x, order, finer * m, only, generator)
-        rows, z = averaged(chosen, y, keep, m, finer)
+        generator = torch.Generator().manual_seed(1)
+        chosen = torch.arange(finer * m).expand(2, -1)
+        y = take(x, chosen) + 0.02 * torch.randn((2, finer * m, 3), generator=generator)
+        rows, z = averaged(chosen, y, torch.ones_like(chosen, dtype=torch.bool), m, finer)
         assert rows.shape == (2, m) and all(len(own.unique()) == m for own in rows)
         apart = (x.gather(1, rows[..., None].expand(-1, -1, 3)) - z).norm(dim=2)
         assert float(apart.median()) < 0.12 and float(apart.max()) < 0.3

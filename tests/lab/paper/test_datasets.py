@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,9 @@ def test_missing_things_say_how_to_get_them(tmp_path: Path, photos: Path) -> Non
         open_images(tmp_path / "stl10")
     with pytest.raises(InputError, match="no images"):
         open_images(tmp_path)
+    (tmp_path / "stl10.tar.gz").write_bytes(b"")
+    with pytest.raises(InputError, match="unpack it first"):
+        open_images(tmp_path / "stl10.tar.gz")
     with pytest.raises(InputError, match="npz"):
         extract.run(photos, out=tmp_path / "f.csv")
     with pytest.raises(InputError, match=r"config\.json"):
@@ -58,9 +60,7 @@ def test_stl10(tmp_path: Path, rng: np.random.Generator) -> None:
         pixels[rows].transpose(0, 3, 2, 1).tofile(root / f"{part}_X.bin")
         (np.arange(5, dtype=np.uint8)[rows] + 1).tofile(root / f"{part}_y.bin")
     (root / "class_names.txt").write_text("airplane\nbird\ncar\ncat\ndeer\n")
-    with tarfile.open(tmp_path / "stl10_binary.tar.gz", "w:gz") as archive:
-        archive.add(root, "stl10_binary")
-    for source in (root, tmp_path / "stl10_binary.tar.gz"):
+    for source in (root, tmp_path):
         images = open_images(source)
         assert (len(images), images.classes[1]) == (5, "bird")
         assert images.labels is not None and images.labels.tolist() == [0, 1, 2, 3, 4]

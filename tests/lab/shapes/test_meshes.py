@@ -1,4 +1,4 @@
-"""Packed meshes: dense points on their faces, and paths along them."""
+"""Real meshes: dense points on their faces, and paths along them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ import torch
 from eigenprobe.errors import InputError
 from eigenprobe.readers.mesh import face_areas
 from eigenprobe_lab.shapes.contacts import distances
-from eigenprobe_lab.shapes.meshes import HELD_OUT, MeshShapes, edges_of, mesh_links, pack, refine
+from eigenprobe_lab.shapes.meshes import (
+    HELD_OUT,
+    MeshShapes,
+    edges_of,
+    mesh_links,
+    read_meshes,
+    refine,
+)
 from tests.meshes import blob, cube, sphere, torus
 
 
@@ -52,7 +59,7 @@ def test_no_path_crosses_the_gap_between_sheets() -> None:
     assert float(far[40]) == pytest.approx(2.0, abs=0.05), "not .02, through the gap"
 
 
-def test_packed_meshes_come_back_dense(tmp_path: Path) -> None:
+def test_meshes_come_back_dense(tmp_path: Path) -> None:
     vertices, faces = torus(16, 10)
     both = np.concatenate([100 * vertices, 0.1 * blob(4)[0] + 500])
     apart = np.concatenate([faces, blob(4)[1] + len(vertices)])  # a small part beside it
@@ -60,8 +67,7 @@ def test_packed_meshes_come_back_dense(tmp_path: Path) -> None:
     given = {"a": (both, apart), "b": blob(5), "c": soup, "few": cube(1)}
     arrays = {f"{name}/{k}": x for name, m in given.items() for k, x in zip("vf", m, strict=True)}
     np.savez(tmp_path / "meshes.npz", **arrays)
-    assert pack(tmp_path / "meshes.npz", tmp_path / "packed.npz") == 3
-    source = MeshShapes(tmp_path / "packed.npz", 0, torch.device("cpu"), 4, 600, 200, 1)
+    source = MeshShapes(tmp_path / "meshes.npz", 0, torch.device("cpu"), 4, 600, 200, 1)
     assert len(source.meshes) == 2, "the first is held out"
     shapes, (index, length), order = source.block(0)
     assert shapes.points.shape == shapes.normals.shape == (4, 600, 3)
@@ -73,13 +79,13 @@ def test_packed_meshes_come_back_dense(tmp_path: Path) -> None:
     assert bool((length[linked] >= chord[linked] - 1e-5).all())
     assert float((length[linked] / chord[linked].clamp_min(1e-9)).median()) < 1.02
     assert order.shape[0] == 4 and int(order.max()) < 600
-    again = MeshShapes(tmp_path / "packed.npz", 0, torch.device("cpu"), 4, 600, 200, 1).block(0)
+    again = MeshShapes(tmp_path / "meshes.npz", 0, torch.device("cpu"), 4, 600, 200, 1).block(0)
     assert torch.equal(again[0].points, shapes.points)
-    held = MeshShapes(tmp_path / "packed.npz", 0, source.device, 1, 600, 200, 1, held_out=True)
+    held = MeshShapes(tmp_path / "meshes.npz", 0, source.device, 1, 600, 200, 1, held_out=True)
     assert len(held.meshes) == 1 and HELD_OUT > 3
 
 
 def test_a_file_without_meshes_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "other.npz", x=np.eye(3))
-    with pytest.raises(InputError, match="expected meshes NAME/v, NAME/f"):
-        pack(tmp_path / "other.npz", tmp_path / "packed.npz")
+    with pytest.raises(InputError, match="expected meshes NAME/v and NAME/f"):
+        read_meshes(tmp_path / "other.npz")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
@@ -22,12 +21,3 @@ def test_the_stream_depends_on_the_step_alone():
     torch.testing.assert_close(resumed.at(8), batches[8])
     with pytest.raises(InputError, match="smallest <= typical"):
         ShapeStream(replace(SHAPES, typical=5000))
-
-
-def test_real_meshes_can_be_mixed_in(tmp_path):
-    t = torch.linspace(0, 6.28, 40)
-    ring = torch.stack([t.cos(), t.sin(), 0 * t], -1).repeat(10, 1)
-    ring = ring + 0.2 * torch.randn(400, 3, generator=torch.Generator().manual_seed(0))
-    np.save(tmp_path / "ring.npy", ring.numpy())
-    batch = ShapeStream(replace(SHAPES, folder=tmp_path, share=0.5)).at(0)
-    assert torch.isfinite(batch).all() and batch.shape[0] >= 2
