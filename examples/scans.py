@@ -14,14 +14,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import eigenprobe as ep
-from eigenprobe.viz import figures
 from eigenprobe_lab.evaluation import scanner
 
 SHOWN = 2  # this vector, counted from 0
 SCANS = "lines, noise and outliers", "six views, misregistered", "blobs"
 
 
-def scans(mesh: tuple[np.ndarray, np.ndarray]) -> dict[str, scanner.Scan]:
+def scans(mesh: ep.geometry.Shape) -> dict[str, scanner.Scan]:
     """Three scans of one mesh, 4000 points each."""
     rng = np.random.default_rng(0)
     lines = scanner.noisy(scanner.merged(mesh, 4000, rng, ratio=4.0), 0.005, rng)
@@ -53,35 +52,36 @@ def what_is_done(found: dict[str, ep.Basis], path: Path) -> None:
 
 
 def what_is_found(
-    taken: dict[str, scanner.Scan], found: dict[str, ep.Basis], mesh: tuple, path: Path
+    taken: dict[str, scanner.Scan], found: dict[str, ep.Basis], shape: ep.geometry.Shape, path: Path
 ) -> None:
-    """An eigenfunction from all points, by default, and of the mesh, on the points that are used."""
-    exact = ep.geometry.oracle(*mesh, SHOWN + 2)
-    clouds, titles, values = [], [], []
-    for name, scan in taken.items():
-        truth = scan.interpolate(exact.vectors)[:, SHOWN]
+    """An eigenfunction from all points, by default, and of the mesh."""
+    exact = ep.geometry.oracle(shape.vertices, shape.faces, SHOWN + 2).vectors
+    figure = Figure(figsize=(12, 9), layout="constrained")
+    for row, (name, scan) in zip(figure.subplots(len(taken), 3), taken.items(), strict=True):
+        truth = scan.interpolate(exact)[:, SHOWN]
         everything = ep.decompose(scan.points, k=SHOWN + 2, resolution="all", parts="all")
-        for title, basis in ((f"{name}:\nall points", everything), ("by default", found[name])):
+        shown = [(shape.vertices, exact[:, SHOWN], "the mesh")]
+        for basis, title in ((found[name], "by default"), (everything, f"{name}: all points")):
             function = basis.vectors[:, SHOWN]
-            sign = np.sign(function[scan.surface] @ truth)
-            clouds.append(scan.points[scan.surface])
-            titles.append(title)
-            values.append(sign * np.clip(function[scan.surface], -3, 3))
-        clouds.append(mesh)
-        titles.append("the mesh")
-        values.append(exact.vectors[:, SHOWN])
-    figures.gallery(clouds, titles, values=values, per_row=3, up="y").savefig(path, dpi=110)
+            shown.append((scan.points, np.sign(function[scan.surface] @ truth) * function, title))
+        for axes, (points, values, title) in zip(row, reversed(shown), strict=True):
+            order = points[:, 2].argsort()  # what is near is drawn last
+            colours = np.clip(values[order], -2, 2)
+            axes.scatter(*points[order, :2].T, s=5, c=colours, cmap="RdBu", vmin=-2, vmax=2, lw=0)
+            axes.set_title(title)
+            axes.set_aspect("equal")
+            axes.axis("off")
+    figure.savefig(path, dpi=110)
 
 
 def main(folder: Path) -> None:
     shape = ep.datasets.creature()
-    mesh = shape.vertices, shape.faces
-    taken = scans(mesh)
+    taken = scans(shape)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ep.EigenprobeWarning)  # they are in `info["warnings"]`
         found = {name: ep.decompose(scan.points, k=SHOWN + 2) for name, scan in taken.items()}
         what_is_done(found, folder / "scan-points.png")
-        what_is_found(taken, found, mesh, folder / "scans.png")
+        what_is_found(taken, found, shape, folder / "scans.png")
     for name, basis in found.items():
         print(name, *basis.info["warnings"], sep="\n  ")
 
