@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from PIL import Image
 
 import eigenprobe as ep
 from eigenprobe_lab.evaluation import scanner
@@ -48,7 +49,7 @@ def what_is_done(found: dict[str, ep.Basis], path: Path) -> None:
         axes.axis("off")
     handles, words = axes.get_legend_handles_labels()
     figure.legend(handles, words, loc="outside lower center", ncols=3, markerscale=3, frameon=False)
-    figure.savefig(path, dpi=130)
+    save(figure, path)
 
 
 def what_is_found(
@@ -71,7 +72,13 @@ def what_is_found(
             axes.set_title(title)
             axes.set_aspect("equal")
             axes.axis("off")
+    save(figure, path)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """A small file: few colours."""
     figure.savefig(path, dpi=110)
+    Image.open(path).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(path)
 
 
 def main(folder: Path) -> None:
