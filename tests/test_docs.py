@@ -239,18 +239,12 @@ def test_links_inside_the_tree_resolve() -> None:
 
 
 def test_the_ways_in_the_architecture_name_functions_that_exist() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text()
-    ways = text.split("## The ways")[1].split("\n## ")[0]
-    defined: dict[str, str] = {}
-    for path in (ROOT / "src").rglob("*.py"):
-        defined[path.stem] = defined.get(path.stem, "") + path.read_text()
-    named = re.findall(r"`(\w+)\.(\w+)`", ways)
-    missing = [
-        f"{module}.{name}"
-        for module, name in named
-        if f"def {name}(" not in defined.get(module, "")
-    ]
-    assert len(named) > 20 and not {*missing} - {"ep.decompose"}
+    ways = (ROOT / "docs" / "architecture.md").read_text().split("## The ways")[1]
+    sources = {path: path.read_text() for path in (ROOT / "src").rglob("*.py")}
+    named = re.findall(r"`(\w+)\.(\w+)`", ways.split("\n## ")[0])
+    for module, name in {*named} - {("ep", "decompose"), ("index", "html"), ("summary", "csv")}:
+        found = [text for path, text in sources.items() if path.stem == module]
+        assert any(f"def {name}(" in text for text in found), f"{module}.{name}"
 
 
 def test_the_gallery_has_its_pictures() -> None:
