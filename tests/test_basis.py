@@ -44,26 +44,6 @@ def test_signs_follow_the_function_not_its_order(generator: torch.Generator) -> 
     assert torch.equal(canonical_signs(v * sign), torch.ones_like(sign))
 
 
-def test_signs_are_the_documented_ones() -> None:
-    """The third moment becomes positive, weighted where there are weights; where it vanishes, the
-    largest entry.
-    """
-    long_tail = torch.tensor(
-        [[-1.0], [-1.0], [-1.0], [3.0]], dtype=torch.float64
-    )  # third moment 24
-    assert canonical_signs(torch.cat([long_tail, -long_tail], 1)).tolist() == [1, -1]
-    weights = torch.tensor([1.0, 1.0, 1.0, 0.05], dtype=torch.float64)  # third moment -1.65
-    assert canonical_signs(long_tail, weights).tolist() == [-1]
-    # Third moment -.015 of a size of 86: nearly an odd function, whose largest entry decides.
-    odd = torch.tensor([[-2.0], [-2.0], [-3.0], [3.503]], dtype=torch.float64)
-    assert canonical_signs(torch.cat([odd, -odd], 1)).tolist() == [1, -1]
-    rng = np.random.default_rng(0)
-    basis = ep.decompose(rng.random((400, 2)) ** 2, k=8)
-    moments = basis.mass @ basis.vectors**3
-    sizes = basis.mass @ np.abs(basis.vectors) ** 3
-    assert np.all(moments[np.abs(moments) > 1e-3 * sizes] > 0)
-
-
 def test_projection_identities() -> None:
     basis = random_basis()
     f = np.random.default_rng(1).normal(size=(30, 4))

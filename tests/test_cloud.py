@@ -177,16 +177,22 @@ def test_a_table_with_named_axes(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(points, table[["X", "Y", "Z"]])
 
 
-def test_single_precision_far_from_the_origin(rng: np.random.Generator) -> None:
+def test_single_precision_far_from_the_origin(tmp_path: Path, rng: np.random.Generator) -> None:
     """At 4,500,000 the next number is half a unit away: metres of a map, points 20 cm apart."""
     far = (rng.uniform(0, 20, size=(5000, 3)) + 4_500_000).astype(np.float32)
     for rounded in (far, far.astype(np.float64)):  # as readers give it
         with pytest.warns(ep.EigenprobeWarning, match="rounded to 0.5"):
             check_points(rounded, 3)
+    for digits in ("%.9g", "%.2f", "%.17g"):
+        np.savetxt(path := tmp_path / "far.xyz", far, fmt=digits)
+        with pytest.warns(ep.EigenprobeWarning, match="rounded to 0.5"):
+            check_points(path, 3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_points((far - 4_500_000).astype(np.float32), 3)
-        check_points(rng.uniform(0, 20, size=(5000, 3)) + 4_500_000, 3)
+        exact = rng.uniform(0, 20, size=(5000, 3)) + 4_500_000
+        check_points(exact, 3)
+        check_points(exact.round(2), 3)
         check_points(rng.integers(0, 20, size=(5000, 3)) + 4_500_000.0, 3)
 
 

@@ -25,7 +25,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from .cloud import LARGEST, Array, Origin, strided, unmasked
+from .cloud import LARGEST, Array, Origin, real_numbers
 from .errors import InputError
 from .host.device import moved
 from .host.files import Facts, atomic_path, reading
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 FORMAT = "eigenprobe.basis/1"
 # The arrays of a file, those that convert with the basis first.
 STORED = ("normalized", "mass", "eigenvalues", "points", "lifted", "faces", "rows", "short_cuts")
+PLACES = ("faces", "short_cuts")  # of which each number is a point of the basis
 E = TypeVar("E", bound=Any)
 A = TypeVar("A", bound=Any)  # NDArray[Any] or Tensor: the arrays of a basis
 Numpy = NDArray[Any]
@@ -247,6 +248,14 @@ class Basis(Generic[A]):
         Returns
         -------
         ``V^T M f``, ``(K,)`` or ``(K, m)``.
+
+        Examples
+        --------
+        >>> from eigenprobe import decompose
+        >>> angle = np.arange(200) * np.pi / 100
+        >>> basis = decompose(np.stack([np.cos(angle), np.sin(angle)], 1), k=5)
+        >>> (basis.project(np.ones(200)).round(6) + 0.0).tolist()
+        [1.0, 0.0, 0.0, 0.0, 0.0]
         """
         f = self._functions(f)
         root = self.mass**0.5
@@ -263,6 +272,15 @@ class Basis(Generic[A]):
         Returns
         -------
         ``V c``, ``(n,)`` or ``(n, m)``.
+
+        Examples
+        --------
+        >>> from eigenprobe import decompose
+        >>> angle = np.arange(200) * np.pi / 100
+        >>> basis = decompose(np.stack([np.cos(angle), np.sin(angle)], 1), k=5)
+        >>> f = basis.points[:, 0]
+        >>> bool(np.allclose(basis.reconstruct(basis.project(f)), f, atol=1e-3))
+        True
         """
         c = self._like(coefficients)
         if c.ndim > 2 or c.shape[0] > self.k:
@@ -285,6 +303,15 @@ class Basis(Generic[A]):
         Returns
         -------
         ``V g(lambda) V^T M f``.
+
+        Examples
+        --------
+        >>> from eigenprobe import decompose
+        >>> angle = np.arange(200) * np.pi / 100
+        >>> basis = decompose(np.stack([np.cos(angle), np.sin(angle)], 1), k=5)
+        >>> warm = basis.filter(basis.points[:, 0], lambda e: np.exp(-e))
+        >>> bool(np.allclose(warm, np.exp(-1) * basis.points[:, 0], atol=1e-3))
+        True
         """
         gain = self._like(response(self.eigenvalues) if callable(response) else response)
         if tuple(gain.shape) != (self.k,):
@@ -295,8 +322,27 @@ class Basis(Generic[A]):
         return self.reconstruct(gain * c if c.ndim == 1 else gain[:, None] * c)
 
     def operator(self, normalized: bool = True) -> SpectralOperator[A]:
-        """``Q diag(lambda) Q^T``, or ``M^{-1/2} Q diag(lambda) Q^T M^{1/2}``, which acts on
-        functions.
+        """The operator that the basis stands for, without ever forming the ``n x n`` matrix.
+
+        Parameters
+        ----------
+        normalized
+            ``Q diag(lambda) Q^T``; else ``M^{-1/2} Q diag(lambda) Q^T M^{1/2}``, which acts on
+            functions.
+
+        Returns
+        -------
+        SpectralOperator
+            Which has ``@``, ``shape`` and ``to_dense()``.
+
+        Examples
+        --------
+        >>> from eigenprobe import decompose
+        >>> angle = np.arange(200) * np.pi / 100
+        >>> basis = decompose(np.stack([np.cos(angle), np.sin(angle)], 1), k=5)
+        >>> f = basis.vectors[:, 1]
+        >>> bool(np.allclose(basis.operator(normalized=False) @ f, f, atol=1e-2))
+        True
         """
         if normalized:
             return SpectralOperator(self.normalized, self.eigenvalues, self.normalized)
@@ -305,7 +351,25 @@ class Basis(Generic[A]):
 
     @validated
     def truncate(self, k: int) -> Basis[A]:
-        """The first ``k`` vectors only."""
+        """The basis of the first vectors only.
+
+        Parameters
+        ----------
+        k
+            How many, from 1 to K.
+
+        Returns
+        -------
+        Basis
+
+        Examples
+        --------
+        >>> from eigenprobe import decompose
+        >>> angle = np.arange(200) * np.pi / 100
+        >>> basis = decompose(np.stack([np.cos(angle), np.sin(angle)], 1), k=5)
+        >>> basis.truncate(3).vectors.shape
+        (200, 3)
+        """
         if not 1 <= k <= self.k:
             raise InputError(f"expected 1 <= k <= {self.k}, got {k}")
         lifted = None if self.lifted is None else self.lifted[:, :k]
@@ -325,28 +389,28 @@ class Basis(Generic[A]):
         -------
         ``(m, K)``. Each row depends on its own point alone, and is the fitted one at a fitted
         point.
+
+        Examples
+        --------
+        >>> from eigenprobe import decompose
+        >>> angle = np.arange(200) * np.pi / 100
+        >>> basis = decompose(np.stack([np.cos(angle), np.sin(angle)], 1), k=5)
+        >>> bool(np.allclose(basis(basis.points[:7]), basis.vectors[:7]))
+        True
         """
         if self.extension is None:
             method = self.info.get("method", "unknown")
             raise InputError(
                 f"this basis (method {method!r}) has no values at new points: decompose its points"
             )
-        given = strided(points) if isinstance(points, Tensor) else unmasked(points)
-        if given.is_complex() if isinstance(given, Tensor) else given.dtype.kind not in "fiu":
-            raise InputError(f"expected new points of real numbers, got dtype {given.dtype}")
-        x = (
-            given
-            if isinstance(given, Tensor)
-            else torch.as_tensor(np.require(given, np.float64, ["C", "W"]))
-        )
+        x = real_numbers(points, "new points")[1]
         if x.ndim != 2 or (self.points is not None and x.shape[1] != self.points.shape[1]):
             d = "d" if self.points is None else self.points.shape[1]
             raise InputError(f"expected new points of shape (m, {d}), got {tuple(x.shape)}")
         finite = torch.isfinite(x).all(1)
         if not bool(finite.all()):
-            raise InputError(
-                f"new points must be finite, row {int((~finite).nonzero()[0, 0])} is not"
-            )
+            row = int((~finite).nonzero()[0, 0])
+            raise InputError(f"new points must be finite, row {row} is not")
         values: Any = self.extension(x)[:, : self.k].to(torch.as_tensor(self.normalized).dtype)
         return _numpy(values) if isinstance(self.normalized, np.ndarray) else values
 
@@ -366,10 +430,25 @@ class Basis(Generic[A]):
         return replace(result.numpy() if origin.numpy else result, points=origin.points)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything, the extension included, as one safetensors file (whole or not at all).
+        """Write everything, the extension included, as one file (whole or not at all).
 
-        Other suffixes are for other programs (`geometry.export`): ply, vtk and vtu carry the
-        points, the faces and the vectors as scalars, npz and mat the arrays.
+        Parameters
+        ----------
+        path
+            A safetensors file, which `load` reads. Other suffixes are for other programs
+            (`geometry.export`): ply, vtk and vtu carry the points, the faces and the vectors as
+            scalars, npz and mat the arrays, csv a line per point.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from eigenprobe import decompose
+        >>> angle = np.arange(200) * np.pi / 100
+        >>> basis = decompose(np.stack([np.cos(angle), np.sin(angle)], 1), k=5)
+        >>> with TemporaryDirectory() as folder:
+        ...     basis.save(f"{folder}/ring.safetensors")
+        ...     Basis.load(f"{folder}/ring.safetensors").k
+        5
         """
         if os.path.splitext(path)[1].lower() not in ("", ".safetensors"):
             from .geometry.export import write_functions
@@ -393,7 +472,17 @@ class Basis(Generic[A]):
     @classmethod
     @validated
     def load(cls, path: str | os.PathLike[str]) -> Basis[Numpy]:
-        """Read what `save` wrote, as numpy arrays."""
+        """Read what `save` wrote, as numpy arrays.
+
+        Parameters
+        ----------
+        path
+            A safetensors file.
+
+        Returns
+        -------
+        Basis
+        """
         if not os.path.isfile(path):
             raise InputError(f"no such basis file: {path}")
         with reading(path, "a basis written by eigenprobe"):
@@ -436,12 +525,24 @@ class Basis(Generic[A]):
         faces: Array = None,
         **view: Any,
     ) -> Any:
-        """Eigenfunctions drawn on the points: a matplotlib Figure, or with ``interactive`` a scene
-        to turn.
+        """Eigenfunctions drawn on the points.
 
-        ``indices`` says which columns of ``vectors`` (a number: the first so many; default: ten
-        after the constant). ``view`` are options of `viz.figures.eigenfunctions`: path, per_row,
-        azimuth, elevation, up, size; of an interactive one: limit, the most points in it.
+        Parameters
+        ----------
+        indices
+            Which columns of ``vectors``, or a number: the first so many. By default ten after the
+            constant.
+        interactive
+            Whether to make a scene to turn, for a notebook.
+        faces
+            Triangles ``(f, 3)`` between the points, if not those of the basis.
+        view
+            Options of `viz.figures.eigenfunctions`: path, per_row, azimuth, elevation, up, size; of
+            an interactive scene: limit, the most points in it.
+
+        Returns
+        -------
+        A matplotlib Figure, or a scene.
         """
         if self.points is None:
             raise InputError("a plot needs points, this basis carries none")
@@ -459,8 +560,14 @@ class Basis(Generic[A]):
         return eigenfunctions(self.points, self.vectors, **shown, **view)
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write one HTML page to explore in a browser; ``options`` are those of
-        `viz.report.write_report`.
+        """Write one HTML page to explore in a browser.
+
+        Parameters
+        ----------
+        path
+            An html file.
+        options
+            Of `viz.report.write_report`.
         """
         from .viz.report import write_report
 
@@ -518,47 +625,28 @@ def _recorded(header: Facts) -> OperatorSource | None:
 
 def _check_stored(tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> None:
     """Whether the tensors of a file are finite numbers that fit each other."""
+    q, mass = tensors["normalized"], tensors["mass"]
+    n = len(q)
+    shapes = {"lifted": q.shape, "rows": (n,), "points": (n, *tensors.get("points", q).shape[1:2])}
     for name, tensor in tensors.items():
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+        index = name in ("faces", "rows", "short_cuts") or name.endswith("indices")
+        if tuple(tensor.shape) != tuple(shapes.get(name, tensor.shape)):
+            got = f"{tuple(tensor.shape)} for a basis {tuple(q.shape)}"
+            raise InputError(f"expected {name!r} to fit the basis, got shape {got} in {path}")
+        if not bool(torch.isfinite(tensor).all()):
             raise InputError(f"expected finite numbers, got NaN or infinity in {name!r} of {path}")
-        if (
-            name != "eigenvalues"
-            and tensor.numel()
-            and float(tensor.double().abs().max()) > LARGEST
-        ):
-            raise InputError(
-                f"expected numbers of at most {LARGEST:.0e}, got others in {name!r} of {path}"
-            )
-        whole = not name.startswith("extension.") or name.endswith("indices")
-        if not whole and tensor.dtype not in (torch.float32, torch.float64):
-            raise InputError(
-                f"expected single or double precision, got {tensor.dtype} in {name!r} of {path}"
-            )
-    q, mass, points = tensors["normalized"], tensors["mass"], tensors.get("points")
-    sound = (mass > 0).all() if "lifted" not in tensors else (mass >= 0).all()
-    if q.ndim != 2 or not q.is_floating_point() or not bool(sound):
-        raise InputError(
-            f"expected a basis (n, K) and a positive mass, got {tuple(q.shape)} {q.dtype} in {path}"
-        )
-    if points is not None and (points.ndim != 2 or len(points) != len(q)):
-        raise InputError(
-            f"expected points ({len(q)}, d) for a basis, got {tuple(points.shape)} in {path}"
-        )
-    lifted = tensors.get("lifted")
-    if lifted is not None and lifted.shape != q.shape:
-        raise InputError(
-            f"expected lifted vectors {tuple(q.shape)}, got {tuple(lifted.shape)} in {path}"
-        )
-    faces, rows = tensors.get("faces"), tensors.get("rows")
-    if faces is not None and not (
-        faces.ndim == 2 and bool(((faces >= 0) & (faces < len(q))).all())
-    ):
-        raise InputError(f"expected faces (f, 3) of {len(q)} points, got others in {path}")
-    short_cuts = tensors.get("short_cuts")
-    if short_cuts is not None and not bool(((short_cuts >= 0) & (short_cuts < len(q))).all()):
-        raise InputError(f"expected short-cuts between {len(q)} points, got others in {path}")
-    if rows is not None and (tuple(rows.shape) != (len(q),) or not bool((rows >= 0).all())):
-        raise InputError(f"expected {len(q)} rows, got {tuple(rows.shape)} in {path}")
+        largest = float(tensor.double().abs().max()) if tensor.numel() else 0.0
+        if name != "eigenvalues" and largest > LARGEST:
+            most = f"expected numbers of at most {LARGEST:.0e}"
+            raise InputError(f"{most}, got {largest:.3g} in {name!r} of {path}")
+        if index and tensor.numel() and (tensor.min() < 0 or (name in PLACES and largest >= n)):
+            raise InputError(f"expected places among {n} points, got others in {name!r} of {path}")
+        learned = name.startswith("extension.") and not index
+        if (learned or tensor is q) and tensor.dtype not in (torch.float32, torch.float64):
+            wanted = "expected single or double precision"
+            raise InputError(f"{wanted}, got {tensor.dtype} in {name!r} of {path}")
+    if not bool((mass >= 0 if "lifted" in tensors else mass > 0).all()):
+        raise InputError(f"expected a positive mass, got others in {path}")
 
 
 def _within(values: Tensor, dtype: torch.dtype) -> Tensor:

@@ -33,9 +33,8 @@ class InputError(ValueError):
     """The input cannot be used. The message is one line: what was expected and what came."""
 
     def __init__(self, message: object = "") -> None:
-        super().__init__(
-            " ".join(str(message).split())[:2000]
-        )  # a matrix in a message has many lines
+        # A matrix in a message has many lines.
+        super().__init__(" ".join(str(message).split())[:2000])
 
 
 class RankError(InputError):
@@ -127,8 +126,6 @@ def extra(package: str) -> Any:
 def missing_extra(error: ModuleNotFoundError) -> str:
     """The line for a missing package of an extra; empty for other packages."""
     package = (error.name or "").partition(".")[0]
-    return (
-        f"this needs {package}: pip install 'eigenprobe[{EXTRAS[package]}]'"
-        if package in EXTRAS
-        else ""
-    )
+    if package not in EXTRAS:
+        return ""
+    return f"this needs {package}: pip install 'eigenprobe[{EXTRAS[package]}]'"

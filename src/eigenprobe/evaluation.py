@@ -50,9 +50,8 @@ class Alignment:
     def discrepancies(self) -> Array:
         """Relative eigenvalue errors of vectors 2 to K, (K - 1,)."""
         reference = self.oracle_eigenvalues[1:]
-        floor = 1e-9 * max(
-            float(self.oracle_eigenvalues[-1]), np.finfo(float).tiny
-        )  # extra zeros of many components
+        # Extra zeros of many components.
+        floor = 1e-9 * max(float(self.oracle_eigenvalues[-1]), np.finfo(float).tiny)
         return np.abs(self.eigenvalues[1:] - reference) / np.maximum(reference, floor)
 
     def __repr__(self) -> str:
@@ -111,32 +110,39 @@ class Alignment:
 
 @validated
 def compare(basis: Basis, oracle: Basis, indices: Any = None) -> Alignment:
-    """Measure ``basis`` against ``oracle``; ``indices`` are the oracle's rows at the basis's
-    points, if not all.
+    """Measure a basis against another one, or a reference.
 
-    The number of vectors compared is that of the smaller basis.
+    Parameters
+    ----------
+    basis, oracle
+        The two, of which as many vectors are compared as the smaller one has.
+    indices
+        The rows of ``oracle`` at the points of ``basis``, as numbers ``(n,)`` or a mask; all unless
+        given.
+
+    Returns
+    -------
+    Alignment
+
+    Examples
+    --------
+    >>> from eigenprobe import decompose
+    >>> angle = np.arange(200) * np.pi / 100
+    >>> basis = decompose(np.stack([np.cos(angle), np.sin(angle)], 1), k=5)
+    >>> compare(basis.truncate(3), basis)
+    Alignment(k=3, cosine=1.000, subspace=1.000)
     """
     vectors, reference = to_numpy(basis.vectors), to_numpy(oracle.vectors)
     if indices is not None:
-        chosen = to_numpy(indices, None)
-        chosen = (
-            np.flatnonzero(chosen)
-            if chosen.dtype == bool and chosen.shape == (oracle.n,)
-            else chosen
-        )
-        if (
-            chosen.dtype.kind not in "iu"
-            or chosen.ndim != 1
-            or not ((chosen >= -oracle.n) & (chosen < oracle.n)).all()
-        ):
-            raise InputError(
-                f"expected indices (n,) of {oracle.n} points, "
-                f"got {chosen.dtype} of shape {chosen.shape}"
-            )
-        reference = reference[chosen]
-    return compare_vectors(
-        vectors, reference, to_numpy(basis.eigenvalues), to_numpy(oracle.eigenvalues)
-    )
+        rows = to_numpy(indices, None)
+        rows = np.flatnonzero(rows) if rows.dtype == bool and len(rows) == oracle.n else rows
+        whole = rows.dtype.kind in "iu" and rows.ndim == 1
+        if not whole or not ((rows >= -oracle.n) & (rows < oracle.n)).all():
+            got = f"{rows.dtype} of shape {rows.shape}"
+            raise InputError(f"expected indices (n,) of {oracle.n} points, got {got}")
+        reference = reference[rows]
+    values = (to_numpy(each.eigenvalues) for each in (basis, oracle))
+    return compare_vectors(vectors, reference, *values)
 
 
 @validated
@@ -145,20 +151,14 @@ def compare_vectors(
 ) -> Alignment:
     """The same from arrays: vectors (n, K) and (n, K'), eigenvalues (K,) and (K',)."""
     vectors, reference = to_numpy(vectors), to_numpy(reference)
-    if (
-        vectors.ndim != 2
-        or reference.ndim != 2
-        or not np.ndim(eigenvalues) == np.ndim(reference_eigenvalues) == 1
-    ):
-        raise InputError(
-            "expected vectors (n, K) and eigenvalues (K,), "
-            f"got {vectors.shape} and {reference.shape}"
-        )
+    ranks = [np.ndim(each) for each in (vectors, reference, eigenvalues, reference_eigenvalues)]
+    if ranks != [2, 2, 1, 1]:
+        got = f"{vectors.shape} and {reference.shape}"
+        raise InputError(f"expected vectors (n, K) and eigenvalues (K,), got {got}")
     if len(vectors) != len(reference):
-        raise InputError(
-            f"expected a basis and an oracle at the same points, got {len(vectors)} and "
-            f"{len(reference)} rows (indices= picks the oracle's rows at the basis's points)"
-        )
+        got = f"{len(vectors)} and {len(reference)} rows"
+        picks = "indices= picks the oracle's rows at the basis's points"
+        raise InputError(f"expected a basis and an oracle at the same points, got {got} ({picks})")
     k = min(vectors.shape[1], reference.shape[1])
     ours, theirs = _unit(vectors[:, :k]), _unit(reference[:, :k])
     values = (to_numpy(each)[:k] for each in (eigenvalues, reference_eigenvalues))

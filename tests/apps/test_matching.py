@@ -114,28 +114,3 @@ def test_bad_input(basis: Basis, other: Basis) -> None:
         point_map(np.ones((40, 40)), basis, other)
     with pytest.raises(InputError, match="landmarks"):
         match(basis, other, landmarks=[1, 2])
-
-
-@pytest.mark.parametrize("landmarks", [None, [[3, 8], [40, 1]]])
-def test_a_match_is_its_steps(
-    basis: Basis, other: Basis, landmarks: list[list[int]] | None
-) -> None:
-    """Signatures everywhere and from landmarks, the functional map between them, ZoomOut, and back
-    to points.
-    """
-    from eigenprobe.apps import hks, wks
-
-    a, b = [wks(basis, 10)], [wks(other, 10)]
-    if landmarks is not None:
-        for signature, count in ((wks, 10), (hks, 5)):
-            a.append(signature(basis, count, sources=[3, 40], scaled=True))
-            b.append(signature(other, count, sources=[8, 1], scaled=True))
-    matrix = functional_map(
-        basis, other, np.concatenate(a, 1), np.concatenate(b, 1), k=6, weight=0.02
-    )
-    matrix = zoomout(matrix, basis, other, k=12, step=2)
-    points, found = match(
-        basis, other, landmarks=landmarks, k=6, refine_to=12, step=2, weight=0.02, descriptors=10
-    )
-    np.testing.assert_allclose(found, matrix, atol=1e-9)
-    np.testing.assert_array_equal(points, point_map(matrix, basis, other))

@@ -71,10 +71,26 @@ clouds = st.fixed_dictionaries(
             ["", "", "", "", "nan", "inf", "flat", "batch", "masked", "reversed", "tensor"]
         ),
         "k": st.sampled_from([1, 2, 3, 5, 10, 0, -1, 1000]),
-        "smoother": st.sampled_from(["adaptive", "adaptive", "symmetric", "row"]),
         "seed": st.integers(0, 10**6),
     }
 )
+OPTIONS: dict[str, tuple[Any, ...]] = {
+    "smoother": ("symmetric", "row"),
+    "metric": ("cosine", "scale-invariant"),
+    "neighbours": ("plain", 1, 2, 5, 30, 1000),
+    "bandwidth": (1e-3, 1.0, 1e3),
+    "dimension": (1.0, 1.5, 2.0, 3.0, 7.0),
+    "potential": ("weights", "random", "zero"),
+    "boundary": ("dirichlet", "mask"),
+    "anisotropy": (0.0, 1.0, 30.0, "field"),
+    "measure": (0.0, 0.5, 1.0, "weights"),
+    "resolution": ("all", 5, 40),
+    "parts": ("all", "largest"),
+    "eigenvalues": ("mean", "worst"),
+    "probes": ("heat", "wavelet", "hadamard", "features"),
+}
+pairs = st.sampled_from([(name, value) for name, values in OPTIONS.items() for value in values])
+options = st.lists(pairs, max_size=4, unique_by=lambda pair: pair[0]).map(dict)
 
 
 def made(case: dict[str, Any]) -> Any:
@@ -100,13 +116,28 @@ def made(case: dict[str, Any]) -> Any:
     return x
 
 
+def given_options(chosen: dict[str, Any], x: Any, seed: int) -> dict[str, Any]:
+    """The options that are not left at their defaults, with fields and functions on the points."""
+    rng = np.random.default_rng(seed)
+    n, d = (*x.shape, 1, 1)[:2]
+    fields = {
+        "weights": rng.uniform(0.1, 10, n),
+        "random": rng.normal(size=n),
+        "zero": np.zeros(n),
+        "mask": rng.random(n) < 0.3,
+        "field": rng.normal(size=(n, d)),
+    }
+    return {name: fields.get(value, value) for name, value in chosen.items()}
+
+
 @seeded(SEED)
-@given(case=clouds)
+@given(case=clouds, chosen=options)
 @settings(max_examples=COUNT, phases=PHASES, **BOUNDED)
-def test_arrays(case: dict[str, Any]) -> None:
+def test_arrays(case: dict[str, Any], chosen: dict[str, Any]) -> None:
     x = made(case)
+    given = given_options(chosen, x, case["seed"])
     try:
-        basis = ep.decompose(x, case["k"], smoother=case["smoother"]).numpy()
+        basis = ep.decompose(x, case["k"], **given).numpy()
     except InputError as error:
         assert "\n" not in str(error).strip()
         return
@@ -117,7 +148,8 @@ def test_arrays(case: dict[str, Any]) -> None:
     assert np.abs(gram - np.eye(case["k"])).max() < tolerance
     assert abs(float(basis.mass.astype(float).sum()) - 1) < tolerance
     assert np.isfinite(np.asarray(basis(x[:3]))).all()
-    if case["smoother"] != "row":  # whose vectors are those of the covariance of its probes
+    # Those of the covariance of probes are no eigenvectors of the smoother, which "row" is about.
+    if not {"eigenvalues", "probes"} & given.keys() and given.get("smoother") != "row":
         assert residuals(basis).max() < 2e-5
 
 

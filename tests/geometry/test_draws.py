@@ -8,7 +8,7 @@ import pytest
 import eigenprobe as ep
 from eigenprobe import geometry
 from eigenprobe.errors import InputError
-from eigenprobe.geometry import draw_surface, farthest_points, sample_surface, sample_volume
+from eigenprobe.geometry import draw_surface, sample_surface, sample_volume
 from tests.meshes import cube, sphere, torus
 from tests.spectra import ball_neumann
 
@@ -82,13 +82,6 @@ def test_an_open_mesh_has_no_inside() -> None:
         sample_volume((vertices, faces), 0)
     with pytest.raises(InputError, match="point cloud"):
         sample_volume(geometry.Shape(vertices), 10)
-
-
-def test_spread_points_are_the_farthest_of_four_times_as_many() -> None:
-    mesh = cube()
-    many = sample_volume(mesh, 400, seed=3)
-    few = sample_volume(mesh, 100, spread=True, seed=3)
-    np.testing.assert_array_equal(few, many[np.sort(farthest_points(many, 100, start=0))])
 
 
 def test_no_face_is_drawn_less_than_never() -> None:

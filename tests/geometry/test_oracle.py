@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +11,7 @@ import scipy.sparse
 
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.geometry import oracle
-from eigenprobe.geometry.oracle import (
-    _basis,
-    _positive,
-    cotangent,
-    point_cloud,
-    smallest_eigenpairs,
-)
+from eigenprobe.geometry.oracle import cotangent, point_cloud, smallest_eigenpairs
 from tests.meshes import blob, sphere, tetrahedron
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,39 +102,6 @@ def test_signs_are_canonical_in_the_mass_of_the_mesh() -> None:
         and bool((cubes[clear] > 0).all())
         and bool((basis.vectors[:, 0] > 0).all())
     )
-
-
-@pytest.mark.parametrize("lost", ["values", "vectors"])
-def test_pairs_that_are_no_numbers_are_an_error(lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever of the two."""
-    pairs = {"values": np.arange(2.0), "vectors": np.eye(5)[:, :2].copy()}
-    pairs[lost][1] = np.nan
-    monkeypatch.setattr(
-        sys.modules["eigenprobe.geometry.oracle"],
-        "smallest_eigenpairs",
-        lambda *given: (pairs["values"], pairs["vectors"]),
-    )
-    with pytest.raises(ArithmeticError, match="non-finite values"):
-        _basis(np.zeros((5, 3)), None, np.ones(5), 2, "cotangent")
-
-
-def test_vertices_without_an_area_get_a_little(rng: np.random.Generator) -> None:
-    """1e-10 of the mean, in any unit."""
-    for unit in (1e-12, 1.0, 1e12):
-        areas = unit * np.append(rng.random(6) + 0.5, [0.0, -1e-20])
-        stiffness, found = _positive(scipy.sparse.eye_array(8), scipy.sparse.diags_array(areas))
-        np.testing.assert_allclose(found[:6], areas[:6])
-        np.testing.assert_allclose(found[6:], 1e-10 * areas.mean())
-        assert stiffness.format == "csc"
-
-
-def test_a_vertex_without_an_area_has_no_cotangents() -> None:
-    vertices, faces = tetrahedron()
-    stiffness, mass = cotangent(vertices, faces)
-    assert stiffness.shape == (4, 4) and mass.min() > 0
-    unused = np.concatenate([vertices.mean(0, keepdims=True), vertices])
-    with pytest.raises(ArithmeticError, match="1 vertices have no area"):
-        cotangent(unused, faces + 1)
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])

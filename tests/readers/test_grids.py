@@ -110,7 +110,7 @@ def test_vtk_surfaces(tmp_path: Path, title: str) -> None:
         ("ASCII\nDATASET POLYDATA\n", "has no POINTS"),
         (
             "ASCII\nDATASET POLYDATA\nPOINTS 1 float\n0 0 0\nPOLYGONS 1 4\n3 0 1 2\n",
-            "vertices it does not have",
+            "faces must index 1 vertices, got indices 0 to 2",
         ),
     ],
 )

@@ -14,7 +14,7 @@ from sklearn.random_projection import SparseRandomProjection
 
 from eigenprobe.errors import InputError
 from eigenprobe.readers import rows as access
-from eigenprobe.readers.rows import Items, ParquetColumns, Rows, SparseRows, checked, open_rows
+from eigenprobe.readers.rows import Items, Rows, SparseRows, checked, open_rows
 
 
 @pytest.fixture
@@ -41,24 +41,13 @@ def test_what_has_rows_is_not_copied(tmp_path: Path, table: np.ndarray) -> None:
         open_rows(table[..., None])
 
 
-@pytest.mark.parametrize(
-    ("asked", "entries", "expected"), [(5, 99, [5, 5, 5, 5, 3]), (9, 28, [7, 7, 7, 2])]
-)
-def test_blocks_are_as_long_as_asked_and_as_memory_allows(
-    monkeypatch: pytest.MonkeyPatch,
-    table: np.ndarray,
-    asked: int,
-    entries: int,
-    expected: list[int],
-) -> None:
-    monkeypatch.setattr(access, "ENTRIES", entries)
-    blocks = list(Rows(table).blocks(asked))
-    assert [len(block) for block in blocks] == expected
-    np.testing.assert_array_equal(np.concatenate(blocks), table)
-    np.testing.assert_array_equal(Rows(table).whole(asked).numpy(), table)
-    monkeypatch.setattr(access, "ENTRIES", 3)  # less than a row: one at a time
-    assert [len(block) for block in Rows(table).blocks(asked)] == [1] * 23
-    assert len(list(Rows(table).blocks(0))) == 23
+def test_blocks_are_as_long_as_asked_and_as_memory_allows(table: np.ndarray) -> None:
+    for asked, expected in ((5, [5, 5, 5, 5, 3]), (99, [23]), (0, [1] * 23)):
+        blocks = list(Rows(table).blocks(asked))
+        assert [len(block) for block in blocks] == expected
+        np.testing.assert_array_equal(np.concatenate(blocks), table)
+    wide = np.broadcast_to(np.float32(0), (5, 1 << 24))  # 64 MB a row, on paper
+    assert [len(block) for block in Rows(wide).blocks(99)] == [2, 2, 1]
 
 
 def test_whole_is_a_copy_and_names_the_row_that_is_wrong(table: np.ndarray) -> None:
@@ -95,27 +84,20 @@ def test_items_of_a_data_set_are_rows_or_start_with_one(table: np.ndarray) -> No
         Items([])
 
 
-def test_columns_of_parquet_by_groups(
-    tmp_path: Path, table: np.ndarray, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_columns_of_parquet_by_groups(tmp_path: Path, table: np.ndarray) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(table[:, :3], columns=list("abc"))
     frame["whole"], frame["word"] = np.arange(23), "x"
     frame.to_parquet(path := tmp_path / "t.parquet", row_group_size=5)
-    claimed: list[float] = []
-    monkeypatch.setattr(access, "check_size", lambda _path, size: claimed.append(size))
-    columns = ParquetColumns(path)
-    assert columns.shape == (23, 4) and columns.starts.tolist() == [0, 5, 10, 15, 20, 23]
-    assert claimed == [8 * 23 * 4]
     expected = np.column_stack([table[:, :3], np.arange(23)])
-    for rows in (slice(3, 12), np.array([0, 4, 5, 9, 10, 22]), np.array([5]), slice(None)):
-        np.testing.assert_array_equal(columns[rows], expected[rows])
-    assert columns.group.cache_parameters()["maxsize"] == 1  # one group in memory
-    assert ParquetColumns(path, "b").shape == (23, 3)
-    np.testing.assert_array_equal(ParquetColumns(path, "b")[slice(0, 7)], expected[:7, [0, 2, 3]])
+    for chosen in (np.array([0, 4, 5, 9, 10, 22]), np.array([21, 5, 5])):
+        np.testing.assert_array_equal(open_rows(path).take(chosen), expected[chosen])
+    for size in (3, 12, 99):
+        found = [*open_rows(path, "b").blocks(size)]
+        np.testing.assert_array_equal(np.concatenate(found), expected[:, [0, 2, 3]])
     frame[["word"]].to_parquet(path)
     with pytest.raises(InputError, match="has no numeric column"):
-        ParquetColumns(path)
+        open_rows(path)
 
 
 def test_wide_sparse_rows_are_projected_always_in_the_same_way(rng: np.random.Generator) -> None:

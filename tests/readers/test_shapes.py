@@ -7,7 +7,6 @@ import pytest
 
 from eigenprobe import geometry
 from eigenprobe.errors import EigenprobeWarning, InputError
-from eigenprobe.readers import shapes as shape_io
 from eigenprobe.readers.shapes import Shape, find_shapes, load, save
 from tests.meshes import blob, cube, tetrahedron
 
@@ -45,22 +44,6 @@ def test_clouds_come_back(tmp_path, rng, suffix) -> None:
     assert "cloud" in repr(shape)
 
 
-def test_text_in_many_dialects(tmp_path) -> None:
-    expected = [[1.0, 2.0, 3.0], [4.0, 5.0, -6e-3]]
-    for number, text in enumerate(
-        [
-            "1 2 3\n4 5 -6e-3\n",
-            "# comment\n1\t2\t3\n\n4  5  -6e-3",
-            "x,y,z\n1,2,3\n4,5,-6e-3\n",
-            "1;2;3\n4;5;-6e-3\n",
-            " 1, 2, 3\n 4, 5, -6e-3\n",
-        ]
-    ):
-        path = tmp_path / f"{number}.csv"
-        path.write_text(text)
-        assert load(path).vertices.tolist() == expected, text
-
-
 def test_npz_by_name_and_dtypes(tmp_path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, labels=np.arange(3), points=np.eye(3, dtype=np.float16))
@@ -79,26 +62,18 @@ def test_npz_by_name_and_dtypes(tmp_path) -> None:
     np.savez(path, vertices=vertices, faces=faces)  # a mesh
     assert (load(path).faces == faces).all()
     np.savez(path, vertices=vertices, faces=faces + 1)
-    with pytest.raises(InputError, match="faces that use vertices it does not have"):
+    with pytest.raises(InputError, match=r"faces must index \d+ vertices, got indices 1 to"):
         load(path)
     np.save(tmp_path / "a.npy", np.eye(3, dtype=np.float32))
     assert load(tmp_path / "a.npy").vertices.dtype == np.float32
 
 
-def test_large_files_are_mapped_not_read(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(shape_io, "MAPPED_BYTES", 1000)
-    monkeypatch.setattr(shape_io, "BLOCK_ROWS", 64)
-    points = np.random.default_rng(0).standard_normal((500, 3)).astype(np.float32)
-    np.save(tmp_path / "big.npy", points)
-    shape = load(tmp_path / "big.npy")
-    assert isinstance(shape.vertices, np.memmap)
-    assert (shape.vertices == points).all()
-    points[321, 1] = np.nan
+def test_a_number_that_is_missing_is_named(tmp_path) -> None:
+    points = np.zeros(((1 << 20) + 9, 3), np.float32)
+    points[-2, 1] = np.nan
     np.save(tmp_path / "bad.npy", points)
-    with pytest.raises(InputError, match="point 321"):
+    with pytest.raises(InputError, match=f"point {len(points) - 2} is"):
         load(tmp_path / "bad.npy")
-    np.savetxt(tmp_path / "big.xyz", points[:300])
-    assert len(load(tmp_path / "big.xyz").vertices) == 300
 
 
 def test_a_two_gigabyte_file_opens_at_once(tmp_path) -> None:

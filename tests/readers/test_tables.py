@@ -80,14 +80,16 @@ def test_sparse_files_that_cannot_be_true(tmp_path: Path, counts: sparse.csr_mat
     (tmp_path / "a.mtx").write_text(head + "10 10 1000000000\n1 1 1\n")
     (tmp_path / "b.mtx").write_text(head + "10000000000 10 1\n1 1 1\n")
     (tmp_path / "c.mtx").write_text("hello\n")
+    mmwrite(tmp_path / "e.mtx", np.eye(3))
     wrong = counts.copy()
     wrong.indices[3] = 10**6  # outside the matrix
     sparse.save_npz(tmp_path / "d.npz", wrong)
     for name, told in {
         "a.mtx": "claims 1000000000 numbers, 1 follow",
         "b.mtx": "claims 80 GB",
-        "c.mtx": "cannot read",
+        "c.mtx": "got a file without a header",
         "d.npz": "cannot",
+        "e.mtx": "got a matrix array real",
     }.items():
         with pytest.raises(InputError, match=told) as caught:
             read_table(tmp_path / name)
@@ -141,16 +143,15 @@ def test_the_only_table_of_a_file_is_the_features(tmp_path: Path, rng: np.random
 
 def test_an_index_is_no_feature(tmp_path: Path) -> None:
     frame = pandas.DataFrame({"id": [3, 1, 4, 1], "a": np.ones(4), "b": np.zeros(4)})
-    frame.to_csv(path := tmp_path / "t.csv", index=False)
-    with pytest.warns(EigenprobeWarning, match=r"t.csv: the first column \(id\) is an index"):
+    path = tmp_path / "t.csv"
+    for index in (True, False):  # that of pandas, without a name, or a column
+        (frame.set_index("id") if index else frame).to_csv(path, index=index)
+        with pytest.warns(EigenprobeWarning, match=r"t.csv: the first column \(id\) is an index"):
+            assert read_table(path).names == ["a", "b"]
+        assert read_table(path, labels="id").labels.tolist() == [3, 1, 4, 1]
+    frame[["a", "b"]].to_csv(path)
+    with pytest.warns(EigenprobeWarning, match="t.csv: the first column"):
         assert read_table(path).names == ["a", "b"]
-    assert read_table(path, labels="id").labels.tolist() == [3, 1, 4, 1]
-
-
-def test_matrices_of_other_forms_are_told(tmp_path: Path) -> None:
-    mmwrite(tmp_path / "dense.mtx", np.eye(3))
-    with pytest.raises(InputError, match="got a matrix array real"):
-        read_table(tmp_path / "dense.mtx")
 
 
 def test_codes_of_cells_outside_their_categories_are_unknown(
@@ -178,11 +179,6 @@ def test_names_stand_for_numbers_that_they_have(tmp_path: Path) -> None:
     assert read_table(path).named is None
     np.savez(path, features=np.eye(3), labels=[1, 0, 1])
     assert read_table(path).named.tolist() == [1, 0, 1]
-
-
-def _saved(path: Path) -> Path:
-    np.save(path, np.eye(3))
-    return path
 
 
 def test_arrays_that_lie_elsewhere(tmp_path: Path) -> None:

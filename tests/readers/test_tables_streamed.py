@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from eigenprobe.errors import EigenprobeWarning, InputError
-from eigenprobe.estimators import OptimalApproximationEigenmaps
-from eigenprobe.estimators.sources import rows_to_fit
+from eigenprobe.errors import InputError
 from eigenprobe.readers.rows import open_rows
 from eigenprobe.readers.tables import read_table
 
@@ -96,26 +93,3 @@ def test_errors_say_what_came(tmp_path: Path, rng: np.random.Generator) -> None:
     np.save(tmp_path / "line.npy", np.arange(3.0))
     with pytest.raises(InputError, match="table"):
         read_table(tmp_path / "line.npy")
-
-
-def test_the_index_of_a_data_frame_is_no_feature(tmp_path: Path) -> None:
-    pandas.DataFrame(np.eye(4), columns=list("abcd")).to_csv(tmp_path / "t.csv")
-    with pytest.warns(EigenprobeWarning, match="t.csv: the first column"):
-        table = read_table(tmp_path / "t.csv")
-    assert table.names == list("abcd") and np.array_equal(table.features, np.eye(4))
-
-
-def test_rows_that_half_of_the_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2_000_000}.__getitem__
-    )
-    for columns, neighbours, components in ((128, 12, 10), (768, 30, 2)):
-        expected = 4096 * 2_000_000 / 2 / (16 * columns + 400 * neighbours + 60 * (components + 10))
-        model = OptimalApproximationEigenmaps(components, n_neighbors=neighbours, device="cpu")
-        assert rows_to_fit(model, columns) == int(expected)
-        assert rows_to_fit(model, 10**7) == 20_000
-    assert (
-        rows_to_fit(OptimalApproximationEigenmaps(1, n_neighbors=1, device="cpu"), 1) == 2_000_000
-    )
-    assert rows_to_fit(OptimalApproximationEigenmaps(max_samples=77), 5) == 77
-    assert rows_to_fit(OptimalApproximationEigenmaps(solver="network"), 5) == 20_000

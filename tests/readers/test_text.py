@@ -72,6 +72,7 @@ def test_columns_are_chosen_by_name_or_number(tmp_path: Path, sphere: np.ndarray
         ("b.csv", "1,0;2;3\n4;5;6\n7;8;9,5\n"),
         ("c.csv", "1,2,3,\n4,5,6,\n7,8,9.5,\n"),
         ("d.csv", "\ufeffx,y,z\n1,2,3\n4,5,6\n7,8,9.5\n"),
+        ("f.csv", " 1, 2, 3\n 4, 5, 6\n 7, 8, 95e-1\n"),
         ("e.csv", "# comment\n1\t2\t3\n\n4  5  6\n7 8 9.5"),
     ],
 )

@@ -92,14 +92,11 @@ def functional_map(
             f"expected as many functions on both shapes, got {a.shape[1]} and {b.shape[1]}"
         )
     a, b = a.double().cpu(), b.double()
-    scale = (
-        (a**2).sum(0).sqrt().clamp_min(1e-12)
-    )  # the same factor on both sides keeps the map what it was
+    # The same factor on both sides keeps the map what it was.
+    scale = (a**2).sum(0).sqrt().clamp_min(1e-12)
     a, b = a / scale, b / scale
-    values_s, values_t = (
-        tensors(source)[2][:k_source].double().cpu(),
-        tensors(target)[2][:k_target].double().cpu(),
-    )
+    values_s = tensors(source)[2][:k_source].double().cpu()
+    values_t = tensors(target)[2][:k_target].double().cpu()
     top = torch.maximum(values_s.max(), values_t.max()).clamp_min(1e-30)
     penalty = ((values_t[:, None] - values_s[None]) / top) ** 2  # (k_t, k_s)
     # Any map of points takes the constant to the constant, so the first column is known: e_1. The
@@ -287,12 +284,10 @@ def match(
         if pairs.ndim != 2 or pairs.shape[1] != 2:
             raise InputError(f"expected landmarks of shape (s, 2), got {tuple(pairs.shape)}")
         for signature, count in ((wks, descriptors), (hks, descriptors // 2)):
-            a = torch.cat(
-                [a, torch.as_tensor(signature(source, count, sources=pairs[:, 0], scaled=True))], 1
-            )
-            b = torch.cat(
-                [b, torch.as_tensor(signature(target, count, sources=pairs[:, 1], scaled=True))], 1
-            )
+            own = signature(source, count, sources=pairs[:, 0], scaled=True)
+            other = signature(target, count, sources=pairs[:, 1], scaled=True)
+            a = torch.cat([a, torch.as_tensor(own)], 1)
+            b = torch.cat([b, torch.as_tensor(other)], 1)
     k = min(k, source.k, target.k)
     matrix = functional_map(source, target, a, b, k=k, weight=weight)
     matrix = zoomout(matrix, source, target, k=refine_to, step=step)

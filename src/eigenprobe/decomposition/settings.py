@@ -33,7 +33,7 @@ from ..shortcuts.cuts import Neighbours, without_short_cuts
 from ..smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother
 from ..smoothers.alteration import alter, anisotropic_field, neighbours_along
 from ..smoothers.prepared import Prepared, without_rows
-from ..smoothers.stencil import BALANCE, EXACT, FIRM, Balance
+from ..smoothers.stencil import BALANCE, EXACT, Balance
 
 Space = Literal["euclidean", "cosine", "scale-invariant"]
 Method = Literal["direct", "network", "pretrained"]
@@ -81,9 +81,7 @@ class OperatorSettings:
     @property
     def balance(self) -> Balance:
         """The settings of balanced weights that suit."""
-        if self.moving:
-            return EXACT
-        return FIRM if set(self.asked) - {"potential"} else BALANCE
+        return EXACT if self.moving else BALANCE
 
     @property
     def search_metric(self) -> Metric:

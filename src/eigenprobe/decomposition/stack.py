@@ -36,7 +36,6 @@ from .settings import OperatorSettings, Request
 LARGEST = 20_000  # points of a cloud that keep a device busy alone
 PADDED = 3.0  # rows, over points, up to which clouds of different sizes go together
 ROWS = 1 << 20  # points that are solved together
-SMALL = 1e-70  # size of a cloud above which squared lengths are ordinary numbers, and one over it
 
 
 def stacks_by_size(sizes: Sequence[int], k: int) -> list[list[int]]:
@@ -171,7 +170,8 @@ def _framed(clouds: Sequence[Tensor]) -> tuple[Tensor, list[Frame], list[bool]]:
     )
     largest = each.padded(points.abs()).amax((1, 2))
     points, frames, scale = framed(points, each)
-    sound = (scale > 1e-10 * largest) & (scale > SMALL) & (scale < 1 / SMALL)  # not of NaN either
+    kind = torch.finfo(points.dtype)  # fourth powers are ordinary numbers; not of NaN either
+    sound = (scale > kind.eps**0.5 * largest) & (scale > kind.tiny**0.2) & (scale < kind.max**0.2)
     return points, frames, sound.tolist()
 
 

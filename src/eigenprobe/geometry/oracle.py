@@ -60,18 +60,13 @@ def oracle(vertices: Any, faces: Any, k: int = 50, *, kind: Kind = "auto") -> Ba
     unused = len(vertices) - len(np.unique(faces))
     if unused:
         raise InputError(f"every vertex must belong to a face, {unused} of {len(vertices)} do not")
-    return _solve(vertices, faces, k, kind)
-
-
-def _solve(vertices: Array, faces: Array, k: int, kind: Kind) -> Basis:
     if kind != "robust":
         try:
             return _basis(vertices, *cotangent(vertices, faces), k, "cotangent")
         except (ArithmeticError, RuntimeError) as error:  # numpy, SuperLU and ARPACK failures
             if kind == "cotangent":
-                raise InputError(
-                    f"the cotangent Laplacian of this mesh cannot be used: {error}"
-                ) from error
+                told = f"the cotangent Laplacian of this mesh cannot be used: {error}"
+                raise InputError(told) from error
             warn(f"using the robust Laplacian instead of cotangents: {error}")
     try:
         matrices = extra("robust_laplacian").mesh_laplacian(vertices, faces)
@@ -85,12 +80,10 @@ def cotangent(vertices: Array, faces: Array) -> tuple[Any, Array]:
     igl = extra("igl")
     stiffness = -igl.cotmatrix(vertices, faces)
     mass = np.asarray(igl.massmatrix(vertices, faces, igl.MASSMATRIX_TYPE_VORONOI).diagonal())
-    if not np.isfinite(stiffness.data).all():
-        raise ArithmeticError(
-            f"{int((~np.isfinite(stiffness.data)).sum())} cotangent weights are not finite"
-        )
-    if not (np.isfinite(mass).all() and mass.min() > 1e-12 * mass.mean()):
-        raise ArithmeticError(f"{int((~(mass > 1e-12 * mass.mean())).sum())} vertices have no area")
+    if count := int((~np.isfinite(stiffness.data)).sum()):
+        raise ArithmeticError(f"{count} cotangent weights are not finite")
+    if count := int((~(mass > 1e-12 * mass.mean())).sum()):
+        raise ArithmeticError(f"{count} vertices have no area")
     return stiffness.tocsc(), mass
 
 
@@ -108,9 +101,8 @@ def _positive(stiffness: Any, mass: Any) -> tuple[Any, Array]:
     vertices.
     """
     areas = np.asarray(mass.diagonal())
-    return stiffness.tocsc(), np.maximum(
-        areas, 1e-10 * areas.mean()
-    )  # isolated or folded vertices may get none at all
+    # Isolated or folded vertices may get none at all.
+    return stiffness.tocsc(), np.maximum(areas, 1e-10 * areas.mean())
 
 
 def smallest_eigenpairs(
@@ -119,10 +111,9 @@ def smallest_eigenpairs(
     """``L v = lambda M v`` for the ``k`` smallest: eigenvalues (k,) ascending and ``sqrt(M) v`` (v,
     k), orthonormal.
     """
+    # The standard problem for sqrt(M) v converges more safely.
     scale = scipy.sparse.diags_array(1 / np.sqrt(mass))
-    normalised = (
-        scale @ stiffness @ scale
-    ).tocsc()  # the standard problem for sqrt(M) v converges more safely
+    normalised = (scale @ stiffness @ scale).tocsc()
     return smallest_pairs(normalised, k, pole=SHIFT / mass.sum() if shift is None else shift)
 
 

@@ -37,8 +37,7 @@ BIAS = 0.05  # of the squared lengths, below which nothing moves
 
 class Quadrics(NamedTuple):
     """Fits at ``n`` points: variances ``(n, 3)`` along axes ``(n, 3, 3)`` (normal first),
-    coefficients in units of the reach ``(n,)``, the deviation and its kurtosis ``(n,)``: 3 of
-    Gaussian noise, 1 of two sheets side by side.
+    coefficients in units of the reach ``(n,)``, and the deviation ``(n,)``.
     """
 
     variances: Tensor
@@ -46,7 +45,6 @@ class Quadrics(NamedTuple):
     coefficients: Tensor
     reach: Tensor
     deviation: Tensor
-    kurtosis: Tensor
 
     @property
     def foot(self) -> Tensor:
@@ -78,10 +76,8 @@ def fit_quadrics(offsets: Tensor, real: Tensor | None = None) -> Quadrics:
     left = z - (terms @ found)[..., 0]
     count = (weight > 0).sum(1)
     freedom = count / (count - 6).clamp_min(1)
-    second, fourth = ((weight * left**power).sum(1) / total[:, 0] for power in (2, 4))
-    deviation = (freedom * second).sqrt() * reach
-    kurtosis = fourth / second.square().clamp_min(torch.finfo(second.dtype).tiny)
-    return Quadrics(variances.clamp_min(0), axes, found[..., 0], reach, deviation, kurtosis)
+    deviation = (freedom * (weight * left.square()).sum(1) / total[:, 0]).sqrt() * reach
+    return Quadrics(variances.clamp_min(0), axes, found[..., 0], reach, deviation)
 
 
 @torch.no_grad()

@@ -15,7 +15,7 @@ import re
 import secrets
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -301,24 +301,6 @@ class Archive:
 
     def __exit__(self, *_: object) -> None:
         self._zip.close()
-
-
-def choose_array(
-    path: Path, names: Sequence[str], known: Sequence[str], rank: Callable[[str], int]
-) -> str:
-    """The array of a file that is meant where none is chosen: the first of the ``known`` names, or
-    the only table.
-    """
-    found = [name for name in known if name in names][:1] or [
-        name for name in names if rank(name) == 2
-    ]
-    if len(found) != 1:
-        held = ", ".join(names) or "nothing"
-        wanted = f"expected one array named {known[0]!r}"
-        raise InputError(
-            f"{path} holds {held}, {wanted}: choose one by key (--key on the command line)"
-        )
-    return found[0]
 
 
 def _header(file: Any) -> tuple[tuple[int, ...], Any]:

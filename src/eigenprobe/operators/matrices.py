@@ -56,7 +56,6 @@ from ..smoothers import Kind, Smoother
 from ..smoothers.cells import covered
 from ..smoothers.prepared import Prepared, traced_stencil
 from ..smoothers.smoother import csr, from_scipy, symmetric_matrix
-from ..smoothers.stencil import SELECTION, tangent_frames
 
 Matrix: TypeAlias = "csr_matrix | Tensor"  # the latter sparse CSR, where the caller gave a tensor
 Pair = tuple[Matrix, Matrix]
@@ -334,9 +333,7 @@ def gradients(cloud: Placed, smoother: Smoother) -> tuple[np.ndarray, list[csr_m
         max(1, min(round(smoother.dimension), graph.points.shape[1])),
     )
     if dimension < graph.points.shape[1]:
-        few = slice(0, SELECTION.frame)
-        offsets = graph.points[graph.indices[:, few]] - graph.points[:, None]
-        tangent = tangent_frames(offsets, graph.distances[:, few], dimension)
+        tangent = graph.frames(dimension)
     else:
         tangent = torch.eye(dimension, dtype=graph.points.dtype).expand(graph.n, -1, -1)
     frames, points = tangent.double().cpu().numpy(), graph.points.double().cpu().numpy()

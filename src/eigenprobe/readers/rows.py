@@ -23,12 +23,11 @@ from scipy.sparse import issparse
 
 from ..errors import InputError
 from ..host.files import check_size, load_npy, reading
+from .archives import chosen_array, open_archive
 from .mesh import Array
-from .tables import features_of, open_archive, read_table, table_path
+from .tables import FEATURE_NAMES, read_table, table_path
 
-PROJECTED = (
-    1024  # columns of a wider sparse matrix: distances change by 3 % (one over the root of it)
-)
+PROJECTED = 1024  # columns of a wider sparse matrix: distances change by one over its root, 3 %
 ENTRIES = 1 << 25  # numbers of a block in memory
 
 
@@ -48,7 +47,7 @@ def open_rows(source: object, labels: str | None = None, key: str | None = None)
             return Rows(load_npy(path, mapped=True))
         if suffix in (".h5", ".hdf5"):
             with reading(path):
-                return Rows(features_of(open_archive(path), path, key), path)
+                return Rows(chosen_array(open_archive(path), path, FEATURE_NAMES, key), path)
         if suffix == ".parquet":
             return Rows(ParquetColumns(path, labels), path)
         features = read_table(path, labels, key).features
@@ -68,9 +67,8 @@ class Rows:
         self.shape = (int(array.shape[0]), int(array.shape[1]))
 
     def take(self, rows: Array) -> Array:
-        order = np.argsort(
-            rows, kind="stable"
-        )  # HDF5 wants ascending rows, and a disk reads them faster
+        # HDF5 wants ascending rows, and a disk reads them faster.
+        order = np.argsort(rows, kind="stable")
         found = self._read(rows[order])
         result = np.empty_like(found)
         result[order] = found
@@ -111,9 +109,8 @@ class SparseRows:
         if matrix.shape[1] > PROJECTED and missing == 0 and linear:
             from sklearn.random_projection import SparseRandomProjection
 
-            self.projection = SparseRandomProjection(
-                PROJECTED, dense_output=True, random_state=0
-            ).fit(matrix[:1])
+            drawn = SparseRandomProjection(PROJECTED, dense_output=True, random_state=0)
+            self.projection = drawn.fit(matrix[:1])
         self.shape = (matrix.shape[0], matrix.shape[1] if self.projection is None else PROJECTED)
 
     def __getitem__(self, rows: object) -> Array:
@@ -130,11 +127,8 @@ def checked(rows: Array, numbers: Array | None) -> torch.Tensor:
     """Rows of a source as a tensor of their own; ``numbers`` are theirs, for messages."""
     if rows.dtype.kind not in "fiub":
         raise InputError(f"features must be numbers, got {rows.dtype}")
-    # A sum needs no array of truth values.
-    if (
-        not np.isfinite(rows.sum(dtype=np.float64))
-        and not (finite := np.isfinite(rows).all(1)).all()
-    ):
+    finite = np.isfinite(rows).all(1)
+    if not finite.all():
         first = int(np.argmin(finite))
         where = "got" if numbers is None else f"row {numbers[first]} has"
         place = "" if numbers is None else f" in column {int(np.argmin(np.isfinite(rows[first])))}"
@@ -149,9 +143,8 @@ class Items:
 
     def __init__(self, dataset: Any) -> None:
         if not hasattr(dataset, "__len__") or len(dataset) == 0:
-            raise InputError(
-                f"the data set is empty, or its items have no number: got {type(dataset).__name__}"
-            )
+            got = type(dataset).__name__
+            raise InputError(f"the data set is empty, or its items have no number: got {got}")
         self.dataset = dataset
         self.shape = (len(dataset), len(self._row(0)))
 
@@ -182,9 +175,8 @@ class ParquetColumns:
         if not columns:
             raise InputError(f"{path} has no numeric column")
         check_size(path, 8.0 * facts.num_rows * len(columns))
-        self.starts = np.cumsum(
-            [0, *(facts.row_group(i).num_rows for i in range(file.num_row_groups))]
-        )
+        counts = [facts.row_group(i).num_rows for i in range(file.num_row_groups)]
+        self.starts = np.cumsum([0, *counts])
         self.shape = (int(self.starts[-1]), len(columns))
 
         @lru_cache(maxsize=1)

@@ -6,30 +6,31 @@
                 after the other
     ptx         columns, rows, a pose of 4 + 4 lines, then  x y z intensity ...  of every pixel
     bin         KITTI: float32 x y z intensity;  nuScenes: and the number of the ring
-    conf        Stanford: bmesh FILE tx ty tz qi qj qk ql;  x -> R(q)^T x + t
-    folder      of views, each with a file of its pose (3 x 4 or 4 x 4) beside it:  x -> R x + t
 
-A pixel in which the scanner saw nothing is a row of NaN. Counts in a header are compared with the
-length of the file before memory is taken.
+Several views of one scene have a pose each, R (3, 3) and t (3,):  x -> R x + t
+
+    conf        Stanford: bmesh FILE tx ty tz qi qj qk ql, where R is the inverse of the rotation q
+    folder      of views, each with a file of its pose (3 x 4 or 4 x 4) beside it
+
+A pixel in which the scanner saw nothing is a row of NaN.
 """
 
 import struct
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..errors import InputError, extra
-from ..host.files import check_size
+from ..host.files import check_size, reading
 from .mesh import Array
 
 AXES = ("x", "y", "z")
 HEADER_LINES = 100  # of a pcd file, comments included
-POSES = (".pose", ".pose.txt", ".txt")  # endings of the file of a view's pose
+POSES = (".pose", ".xf", ".pose.txt", ".txt")  # endings of the file of a view's pose
+POSE_LENGTH = 2000  # characters: 16 numbers with all their digits take 400
 
 
 def read_las(path: Path) -> Array:
@@ -37,18 +38,17 @@ def read_las(path: Path) -> Array:
     laspy = extra("laspy")
     size = path.stat().st_size
     with path.open("rb") as file:  # laspy makes as many records of user data as the header claims
-        head = file.read(247).ljust(247, b"\0")
-    records = struct.unpack_from("<I", head, 100)[0]
-    records += struct.unpack_from("<I", head, 243)[0] if head[25] > 3 else 0
+        (records,) = struct.unpack_from("<100xI", file.read(104).ljust(104, b"\0"))
     if 54 * records > size:
         raise InputError(f"{path} ends early: its header claims {records} records")
-    with laspy.open(path) as file:
+    with laspy.open(path, read_evlrs=False) as file:
         count, start = file.header.point_count, file.header.offset_to_point_data
         claimed = float(count) * file.header.point_format.size
-        if path.suffix.lower() == ".las" and claimed > size:
+        packed = path.suffix.lower() == ".laz"
+        if not packed and claimed > size:
             raise InputError(f"{path} ends early: its header claims {count} points")
         check_size(path, claimed)
-        if path.suffix.lower() == ".laz":
+        if packed:
             _check_chunks(path, start, size)
         points = file.read()
     if len(points) < count:
@@ -68,7 +68,7 @@ def _check_chunks(path: Path, start: int, size: int) -> None:
             if place != -1:
                 break
         file.seek(min(max(place, 0), size))
-        _, chunks = struct.unpack("<II", file.read(8).ljust(8, b"\xff"))
+        (chunks,) = struct.unpack("<4xI", file.read(8).ljust(8, b"\xff"))
     if chunks > size:  # a chunk takes a byte at least
         raise InputError(f"{path} ends early: its table claims {chunks} chunks in {size} bytes")
 
@@ -76,73 +76,67 @@ def _check_chunks(path: Path, start: int, size: int) -> None:
 def read_e57(path: Path) -> Array:
     """The points of all scans of an E57 file, in the frame of the file."""
     file = extra("pye57").E57(str(path))
-    parts = [file.read_scan(i, ignore_missing_fields=True) for i in range(file.scan_count)]
-    return np.concatenate(
-        [np.column_stack([part[f"cartesian{axis}"] for axis in "XYZ"]) for part in parts]
-    )
+    parts = [np.zeros((0, 3))]
+    for number in range(file.scan_count):
+        header = file.get_header(number)
+        scan = file.read_scan(number, ignore_missing_fields=True)  # without the invalid points
+        seen = np.ones(header.point_count, dtype=bool)
+        for state in header.point_fields:
+            if state.endswith("InvalidState"):
+                values, buffers = file.make_buffers([state], header.point_count)
+                header.points.reader(buffers).read()
+                seen &= values[state] == 0
+        points = np.full((header.point_count, 3), np.nan)
+        points[seen] = np.column_stack([scan[f"cartesian{axis}"] for axis in "XYZ"])
+        parts.append(points)
+    return np.concatenate(parts)
 
 
 def read_pcd(path: Path) -> Array:
     """The points of a pcd file."""
+    facts: dict[str, list[str]] = {}
     with path.open("rb") as file:
-        facts: dict[str, list[str]] = {}
         for line in islice(file, HEADER_LINES):
             words = line.decode("ascii", "replace").split("#")[0].split()
             facts |= {words[0].upper(): words[1:]} if words else {}
             if "DATA" in facts:
                 break
-        names, kind = [name.lower() for name in facts["FIELDS"]], facts["DATA"][0].lower()
-        if missing := set(AXES) - set(names):
-            raise InputError(f"{path} has no field {min(missing)!r}, there are {', '.join(names)}")
-        sizes = facts.get("POINTS") or [facts["WIDTH"][0], facts["HEIGHT"][0]]
-        n, counts = int(np.prod([*map(int, sizes)])), facts.get("COUNT", ["1"] * len(names))
-        forms = [
-            (name, f"<{form.lower()}{size}", (int(count),))
-            for name, form, size, count in zip(
-                names, facts["TYPE"], facts["SIZE"], counts, strict=True
-            )
-        ]
-        if n < 1:
-            raise InputError(f"{path} holds no points")
-        if kind == "ascii":
-            before = np.cumsum([0, *map(int, counts)])
-            columns = [int(before[names.index(axis)]) for axis in AXES]
-            points = np.loadtxt(BytesIO(file.read()), usecols=columns, ndmin=2)
-        else:
-            layout = np.dtype([(str(i), *form[1:]) for i, form in enumerate(forms)])
-            chosen = [str(names.index(axis)) for axis in AXES]
-            if kind == "binary_compressed":
-                points = _compressed(file, path, n, layout, chosen)
-            else:
-                data = file.read(min(n * layout.itemsize, path.stat().st_size))
-                records = np.frombuffer(data, layout, len(data) // layout.itemsize)
-                points = np.column_stack([records[name][:, 0].astype(float) for name in chosen])
+        data = file.read()
+    names, kind = [name.lower() for name in facts["FIELDS"]], facts["DATA"][0].lower()
+    if missing := set(AXES) - set(names):
+        raise InputError(f"{path} has no field {min(missing)!r}, there are {', '.join(names)}")
+    n = int(facts["WIDTH"][0]) * int(facts["HEIGHT"][0])
+    counts = [int(count) for count in facts.get("COUNT", ["1"] * len(names))]
+    places = [names.index(axis) for axis in AXES]
+    if kind == "ascii":
+        columns = [sum(counts[:place]) for place in places]
+        points = np.loadtxt(BytesIO(data), usecols=columns, ndmin=2)
+    else:
+        forms = [form.lower() + size for form, size in zip(facts["TYPE"], facts["SIZE"])]
+        packed = kind == "binary_compressed"
+        widths = [n * count if packed else count for count in counts]
+        layout = np.dtype([(str(i), f, (w,)) for i, (f, w) in enumerate(zip(forms, widths))])
+        data = _unpacked(data, path) if packed else data
+        records = np.frombuffer(data, layout, min(1 if packed else n, len(data) // layout.itemsize))
+        first = [records[str(i)].reshape(-1, counts[i])[:, 0] for i in places]
+        points = np.column_stack(first).astype(np.float64)
     if len(points) != n:
         raise InputError(f"{path} ends early: its header claims {n} points")
     return points
 
 
-def _compressed(file: Any, path: Path, n: int, layout: np.dtype[Any], names: list[str]) -> Array:
-    packed, unpacked = struct.unpack("<II", file.read(8))
-    check_size(path, unpacked)
-    data = _lzf(file.read(packed), unpacked) if unpacked == n * layout.itemsize else b""
-    if not data:
-        return np.zeros((0, 3))
-    places: Any = layout.fields
-    columns = [np.frombuffer(data, layout[name].base, n, n * places[name][1]) for name in names]
-    return np.column_stack([column.astype(np.float64) for column in columns])
-
-
-def _lzf(data: bytes, size: int) -> bytes:
+def _unpacked(data: bytes, path: Path) -> bytes:
     """What LibLZF has compressed, as the filter of this name of HDF5 reads it; nothing where it is
     damaged.
     """
+    length, size = struct.unpack_from("<II", data)
+    check_size(path, size)
     with (
         extra("h5py").File("lzf", "w", driver="core", backing_store=False) as file,
         suppress(OSError, ValueError),
     ):
         chunk = file.create_dataset("data", (size,), "u1", chunks=(size,), compression="lzf")
-        chunk.id.write_direct_chunk((0,), data)
+        chunk.id.write_direct_chunk((0,), data[8 : 8 + length])
         return chunk[:].tobytes()
     return b""
 
@@ -167,51 +161,59 @@ def read_ptx(path: Path) -> Array:
 def read_bin(path: Path) -> Array:
     """The points of a LiDAR frame without a header. Where the file divides into rows of five, they
     are such if the fifth number is whole everywhere, as rings are and metres are not."""
-    numbers = np.fromfile(path, "<f4")
-    if 4 * len(numbers) == path.stat().st_size and len(numbers) % 5 == 0:
-        ring = numbers[4::5]
-        if np.isfinite(ring).all() and (ring == ring.round()).all():
-            return numbers.reshape(-1, 5)[:, :3]
-    if len(numbers) % 4 or 4 * len(numbers) != path.stat().st_size:
+    size = path.stat().st_size
+    if size % 16 and size % 20:
         wanted = "x, y, z, intensity (and the ring) in float32, 16 or 20 bytes a point"
-        raise InputError(f"{path} must hold {wanted}, got {path.stat().st_size} bytes")
-    return numbers.reshape(-1, 4)[:, :3]
+        raise InputError(f"{path} must hold {wanted}, got {size} bytes")
+    numbers = np.fromfile(path, "<f4")
+    ring = numbers[4::5]
+    rings = size % 20 == 0 and bool((ring == ring.round()).all())
+    if size % 16 and not rings:
+        raise InputError(f"{path} must hold whole numbers of rings in rows of five, got others")
+    return numbers.reshape(-1, 5 if rings else 4)[:, :3]
 
 
-Reader = Callable[[Path], Array]
+def posed_views(place: Path, endings: tuple[str, ...]) -> list[tuple[Path, Array]]:
+    """The views that a conf file, or that of a folder, names, or those of a folder with their poses
+    beside them, sorted by name: files and poses (3, 4). None of other folders.
+    """
+    confs = [*place.glob("*.conf")] if place.is_dir() else [place]
+    if len(confs) == 1 and (views := _conf_views(confs[0])):
+        return views
+    files = sorted(place.iterdir()) if place.is_dir() else []
+    beside = {file: _pose_beside(file) for file in files if file.suffix.lower() in endings}
+    return [(file, pose) for file, pose in beside.items() if pose is not None]
 
 
-def read_conf(path: Path, read: Reader) -> Array:
-    """The views of a Stanford conf file, each read by ``read``, as one cloud."""
+def _conf_views(conf: Path) -> list[tuple[Path, Array]]:
     from scipy.spatial.transform import Rotation
 
-    parts = []
-    for words in map(str.split, path.read_text(encoding="utf-8").splitlines()):
-        if words[:1] in (["bmesh"], ["mesh"]):
-            beside = path.parent / Path(words[1]).name
-            x, y, z, *quaternion = map(float, words[2:9])
-            turn = Rotation.from_quat(quaternion).inv()
-            parts.append(turn.apply(read(beside)) + np.array([x, y, z]))
-    if not parts:
-        raise InputError(f"{path} names no view (lines bmesh FILE tx ty tz qi qj qk ql)")
-    return np.concatenate(parts)
+    views = []
+    with reading(conf):
+        lines = [line.split() for line in conf.read_text(encoding="utf-8").splitlines()]
+        for words in lines:
+            if words[:1] not in (["bmesh"], ["mesh"]):
+                continue
+            if len(words) < 9:
+                wanted = "expected bmesh FILE tx ty tz qi qj qk ql"
+                raise InputError(f"{conf}: {wanted}, got {' '.join(words)!r}")
+            numbers = np.array(words[2:9], dtype=np.float64)
+            turn = Rotation.from_quat(numbers[3:]).inv().as_matrix()
+            views.append((conf.parent / Path(words[1]).name, np.column_stack([turn, numbers[:3]])))
+    return views
 
 
-def posed_views(folder: Path, endings: tuple[str, ...]) -> Iterator[tuple[Path, Path]]:
-    """The views of a folder, sorted by name, and the file of the pose of each."""
-    for view in sorted(folder.iterdir()):
-        if view.suffix.lower() in endings:
-            poses = [view.with_name(view.stem + ending) for ending in POSES]
-            if found := [pose for pose in poses if pose.is_file() and pose != view]:
-                yield view, found[0]
-
-
-def read_views(views: list[tuple[Path, Path]], read: Reader) -> Array:
-    """Views, each read by ``read`` and moved by its pose, as one cloud."""
-    parts = []
-    for view, pose in views:
-        matrix = np.loadtxt(pose)
-        if matrix.shape not in ((3, 4), (4, 4)):
-            raise InputError(f"{pose} must hold a pose (3, 4) or (4, 4), got {matrix.shape}")
-        parts.append(read(view) @ matrix[:3, :3].T + matrix[:3, 3])
-    return np.concatenate(parts)
+def _pose_beside(view: Path) -> Array | None:
+    """The pose (3, 4) of a view, if there is a file of it; a txt file may hold anything else."""
+    for ending in POSES:
+        path = view.with_name(view.stem + ending)
+        if not path.is_file() or path == view:
+            continue
+        with path.open(encoding="utf-8", errors="replace") as file:
+            words = file.read(POSE_LENGTH).split()
+        if len(words) in (12, 16):
+            with suppress(ValueError):  # not numbers
+                return np.array(words, dtype=np.float64).reshape(-1, 4)[:3]
+        if ending != ".txt":
+            raise InputError(f"{path} must hold a pose (3, 4) or (4, 4), got others")
+    return None

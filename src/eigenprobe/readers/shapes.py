@@ -13,7 +13,6 @@ its numbers.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -24,30 +23,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, near_path, warn
-from ..host.files import (
-    Archive,
-    address,
-    atomic_path,
-    check_size,
-    choose_array,
-    files_at,
-    load_npy,
-    local_copy,
-    reading,
-)
+from ..host.files import address, atomic_path, check_size, files_at, load_npy, local_copy, reading
 from ..host.validation import validated
+from .archives import chosen_array, open_archive
 from .grids import read_vtk, read_vtp, read_vtu
-from .mesh import Array, face_areas
-from .scans import (
-    posed_views,
-    read_bin,
-    read_conf,
-    read_e57,
-    read_las,
-    read_pcd,
-    read_ptx,
-    read_views,
-)
+from .mesh import Array, check_faces, face_areas
+from .scans import posed_views, read_bin, read_e57, read_las, read_pcd, read_ptx
 from .text import TEXT, Columns, pick, read_text
 
 WRITTEN = (".obj", ".off", ".ply", ".stl", ".glb", ".gltf")
@@ -56,7 +37,8 @@ GRIDS |= {".vtk": read_vtk, ".vtu": read_vtu, ".vtp": read_vtp}
 SCANS: dict[str, Callable[[Path], Array]] = {".las": read_las, ".laz": read_las, ".e57": read_e57}
 SCANS |= {".pcd": read_pcd, ".ptx": read_ptx, ".bin": read_bin}
 MESHES = (*WRITTEN, *GRIDS)
-CLOUDS = (*TEXT, ".npy", ".npz", *SCANS, ".conf")
+ARRAYS = (*TEXT, ".npy", ".npz")  # in which a number that is not finite is an error
+CLOUDS = (*ARRAYS, *SCANS, ".conf")
 POINTS = ("points", "vertices", "features", "x", "arr_0")  # arrays of an npz file, by preference
 FACES = ("faces", "triangles")
 MAPPED_BYTES = 1 << 28  # npy files above this are left on disk
@@ -139,25 +121,43 @@ def load(
     if not folder and path.stat().st_size == 0:
         raise InputError(f"{path} is empty")
     with reading(path):
-        vertices, faces = _read(path, columns, key)
-        if len(vertices) == 0:
+        if folder or suffix == ".conf":
+            points, faces = _joined_views(path), None
+        else:
+            points, faces = _read(path, columns, key)
+        if len(points) == 0:
             raise InputError(f"{path} holds no points")
-        if faces is None and clean and (folder or suffix in (*SCANS, ".conf")):
-            return _seen(vertices, path)
-        _check_points(vertices, path)
-        if faces is None:
-            return Shape(vertices, None, path.stem)
-        if faces.ndim != 2 or faces.shape[1] != 3 or len(faces) == 0:
-            raise InputError(f"{path} must hold faces of shape (f, 3), got {faces.shape}")
-        if faces.min() < 0 or faces.max() >= len(vertices):
-            there = f"({len(vertices)} vertices)"
-            raise InputError(f"{path} has faces that use vertices it does not have {there}")
-        return _cleaned(vertices, faces, path) if clean else Shape(vertices, faces, path.stem)
+        scanned = faces is None and clean and suffix not in ARRAYS
+        seen = _finite_rows(points, path, scanned)
+        if faces is not None:
+            faces = check_faces(faces, len(points), "vertices")
+            return _cleaned(points, faces, path) if clean else Shape(points, faces, path.stem)
+        if seen.all():
+            return Shape(points, None, path.stem)
+        if not seen.any():
+            raise InputError(f"{path} holds no points: all of its {len(points)} pixels are empty")
+        repairs = {"pixels without a return left out": int((~seen).sum())}
+        _tell(path, repairs)
+        return Shape(points[seen], None, path.stem, repairs, np.flatnonzero(seen))
 
 
 def save(shape: Shape, path: str | os.PathLike[str]) -> None:
-    """Write a mesh (obj, off, ply, stl, glb) or a cloud (ply, xyz, csv, npy) by extension, whole or
-    not at all.
+    """Write a mesh or a cloud by its extension, whole or not at all.
+
+    Parameters
+    ----------
+    shape
+        A mesh, or a cloud where its ``faces`` are None.
+    path
+        An obj, off, ply, stl or glb file of a mesh; a ply, xyz, txt, csv or npy file of a cloud.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     save(Shape(np.eye(3), np.array([[0, 1, 2]])), Path(folder) / "one.off")
+    ...     load(Path(folder) / "one.off")
+    Shape('one', 3 vertices, 1 faces)
     """
     path = Path(path)
     suffix = path.suffix.lower()
@@ -188,12 +188,35 @@ def find_shapes(
     *,
     below: bool = False,
 ) -> list[Path]:
-    """The readable files among ``paths``; a folder stands for all it holds but hidden files, sorted
-    by name, and with ``below``, as an address always, for what its sub-folders hold too."""
+    """The files of shapes among paths and in folders.
+
+    Parameters
+    ----------
+    paths
+        One path or several: a file, an address that fsspec reads, or a folder, which stands for
+        all that it holds but hidden files, sorted by name. A folder of views with their poses is
+        one shape.
+    suffixes
+        The endings of files that are taken from folders.
+    below
+        Whether a folder stands for what its sub-folders hold too, as an address always does.
+
+    Returns
+    -------
+    list of Path
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     save(Shape(np.eye(3)), Path(folder) / "three.xyz")
+    ...     [path.name for path in find_shapes(folder)]
+    ['three.xyz']
+    """
     found: list[Path] = []
     for path in map(Path, [paths] if isinstance(paths, str) else paths):
         away = address(path)
-        if path.is_dir() and has_views(path):  # which are one cloud
+        if path.is_dir() and posed_views(path, MESHES + CLOUDS):  # which are one cloud
             found.append(path)
         elif path.is_dir() or (away and path.suffix.lower() not in suffixes):
             every = (path.rglob if below else path.glob)("*")
@@ -212,28 +235,35 @@ def find_shapes(
     return found
 
 
+def _joined_views(place: Path) -> Array:
+    """Views of one scene, each moved by its pose, as one cloud."""
+    parts = []
+    for view, pose in posed_views(place, MESHES + CLOUDS):
+        if not view.is_file() or view.suffix.lower() == ".conf":
+            raise InputError(f"{place} needs the file of the view {view.name}, there is none")
+        with reading(view):
+            parts.append(_read(view, None, None)[0] @ pose[:, :3].T + pose[:, 3])
+    if parts:
+        return np.concatenate(parts)
+    if place.is_dir():
+        raise InputError(f"expected a file, got the folder {place} without poses of views")
+    raise InputError(f"{place} names no view (lines bmesh FILE tx ty tz qi qj qk ql)")
+
+
 def _read(path: Path, columns: Columns, key: str | None) -> tuple[Array, Array | None]:
     """Points (n, d) and faces of a file, as it has them."""
     suffix, faces = path.suffix.lower(), None
-    if path.is_dir():
-        if not has_views(path):
-            raise InputError(f"expected a file, got the folder {path} without poses of views")
-        confs, views = [*path.glob("*.conf")], [*posed_views(path, MESHES + CLOUDS)]
-        return read_conf(confs[0], _points) if confs else read_views(views, _points), None
     if suffix == ".npz":
-        with Archive(path) as archive:
+        with open_archive(path) as archive:
+            array = chosen_array(archive, path, POINTS, key)
             names = archive.keys()
-            name = choose_array(path, names, POINTS, archive.rank) if key is None else key
-            array = archive[name]
-            for each in FACES:
-                if each in names and name in POINTS[:2] and faces is None:
-                    faces = archive[each].astype(np.int64)
+            if key in (None, "points", "vertices") and {*POINTS[:2]} & {*names}:
+                found = [archive[name].astype(np.int64) for name in FACES if name in names]
+                faces = found[0] if found else None
     elif suffix == ".npy":
         array = load_npy(path, mapped=path.stat().st_size > MAPPED_BYTES)
     elif suffix in TEXT:
         array = read_text(path, columns)
-    elif suffix == ".conf":
-        array = read_conf(path, _points)
     elif suffix in SCANS:
         array = SCANS[suffix](path)
     else:
@@ -247,19 +277,6 @@ def _read(path: Path, columns: Columns, key: str | None) -> tuple[Array, Array |
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64), faces
 
 
-def has_views(folder: Path) -> bool:
-    """Whether a folder holds views of one scene: one conf file, or files with poses beside them."""
-    return len([*folder.glob("*.conf")]) == 1 or any(posed_views(folder, MESHES + CLOUDS))
-
-
-def _points(path: Path) -> Array:
-    """The points of one view of several, as the file has them."""
-    if path.is_dir() or path.suffix.lower() == ".conf":
-        raise InputError(f"expected a view, got {path}")
-    with reading(path):
-        return _read(path, None, None)[0]
-
-
 def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
     import trimesh
 
@@ -268,14 +285,12 @@ def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
         raise InputError(f"{path} ends early: its header claims {sum(claimed)} elements")
     # Materials of an obj file are other files.
     own: dict[str, Any] = {"skip_materials": True} if path.suffix.lower() == ".obj" else {}
-    loaded: Any = trimesh.load(path, process=False, maintain_order=True, **own)
-    parts: list[Any] = [loaded]
-    if isinstance(loaded, trimesh.Scene):  # one mesh may stand in many places
-        placed = [loaded.geometry[loaded.graph[node][1]] for node in loaded.graph.nodes_geometry]
-        check_size(path, 24.0 * sum(len(getattr(part, "vertices", ())) for part in placed))
-        parts = loaded.dump()
+    scene: Any = trimesh.load_scene(path, process=False, maintain_order=True, **own)
+    placed = [scene.geometry[scene.graph[node][1]] for node in scene.graph.nodes_geometry]
+    # One mesh may stand in many places.
+    check_size(path, 24.0 * sum(len(getattr(part, "vertices", ())) for part in placed))
     vertices, faces, offset = [np.zeros((0, 3))], [], 0
-    for part in parts:
+    for part in scene.dump():
         vertices.append(np.asarray(getattr(part, "vertices", vertices[0]), dtype=np.float64))
         if len(getattr(part, "faces", ())):  # a cloud has no faces, a path (lines) has neither
             faces.append(np.asarray(part.faces, dtype=np.int64) + offset)
@@ -290,55 +305,32 @@ def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
 
 def _claimed(path: Path) -> tuple[int, int]:
     """Vertices and faces that a header claims: the parser takes a file that ends early for a
-    smaller mesh. Files that one refers to must lie beside it."""
+    smaller mesh, and the vertex 0 of an obj file, where they count from 1, for another one."""
     suffix = path.suffix.lower()
+    if suffix == ".obj" and re.search(rb"^f[ \t].*?(?<=[ \t])0[/ \t\r\n]", path.read_bytes(), re.M):
+        raise InputError(f"{path} has a face with the vertex 0, expected numbers from 1 on")
     with path.open("rb") as file:
         head = file.read(HEAD)
     if suffix == ".ply":
         named = dict(re.findall(rb"element\s+(\w+)\s+(\d+)", head.partition(b"end_header")[0]))
         return int(named.get(b"vertex", 0)), int(named.get(b"face", 0))
-    if suffix == ".off":
-        words = re.sub(rb"#[^\n]*", b"", head).replace(b"OFF", b" ").split()
-        first = [word for word in words[:3] if word.isdigit()]
-        return (int(first[0]), int(first[1])) if len(first) > 1 else (0, 0)
-    if suffix == ".obj" and re.search(rb"^f[ \t].*?(?<=[ \t])0[/ \t\r\n]", path.read_bytes(), re.M):
-        raise InputError(f"{path} has a face with the vertex 0, expected numbers from 1 on")
-    if suffix in (".glb", ".gltf"):
-        data = path.read_bytes()
-        length = int.from_bytes(data[12:16], "little")
-        document = json.loads(data[20 : 20 + length] if suffix == ".glb" else data)
-        for part in [*document.get("buffers", []), *document.get("images", [])]:
-            uri = str(part.get("uri", ""))[:1000]
-            beside = path.parent / uri
-            plain = uri.startswith("data:") or not beside.exists() or beside.is_file()
-            if ".." in Path(uri).parts or (uri and not plain):
-                raise InputError(f"{path} refers to {uri!r}, expected a file beside it")
-        sizes = [int(each.get("byteLength", 0)) for each in document.get("buffers", [])]
-        counts = [int(each["count"]) for each in document.get("accessors", [])]
-        if max(counts, default=0) > len(data) + sum(sizes):
-            raise InputError(f"{path} ends early: its header claims {max(counts)} elements")
+    if suffix == ".off" and (counts := re.search(rb"(\d+)\s+(\d+)", re.sub(rb"#.*", b"", head))):
+        return int(counts[1]), int(counts[2])
     return 0, 0
 
 
-def _check_points(points: Array, path: Path) -> None:
+def _finite_rows(points: Array, path: Path, scanned: bool) -> Array:
+    """Where points have coordinates: those without any number are pixels of a scan in which nothing
+    was seen, and elsewhere an error."""
+    finite = np.ones(len(points), dtype=bool)
     for start in range(0, len(points), BLOCK_ROWS):
-        bad = ~np.isfinite(points[start : start + BLOCK_ROWS]).all(1)
-        if bad.any():
-            row = start + int(np.flatnonzero(bad)[0])
+        block = slice(start, start + BLOCK_ROWS)
+        finite[block] = np.isfinite(points[block]).all(1)
+        if not scanned and not finite[block].all():
+            row = int(np.argmin(finite))
             found = np.asarray(points[row]).tolist()
             raise InputError(f"{path}: point {row} is {found}, expected finite coordinates")
-
-
-def _seen(points: Array, path: Path) -> Shape:
-    """A scan without the pixels in which nothing was seen."""
-    seen = np.isfinite(points).all(1)
-    if seen.all():
-        return Shape(points, None, path.stem)
-    if not seen.any():
-        raise InputError(f"{path} holds no points: all of its {len(points)} pixels are empty")
-    repairs = {"pixels without a return left out": int((~seen).sum())}
-    _tell(path, repairs)
-    return Shape(points[seen], None, path.stem, repairs, np.flatnonzero(seen))
+    return finite
 
 
 def _cleaned(vertices: Array, faces: Array, path: Path) -> Shape:

@@ -18,7 +18,8 @@ import numpy as np
 from scipy import sparse
 
 from ..errors import InputError, extra, near_path, warn
-from ..host.files import Archive, check_size, choose_array, load_npy, local_copy, reading
+from ..host.files import check_size, load_npy, local_copy, reading
+from .archives import HDF5, chosen_array, open_archive, stored
 from .mesh import Array
 from .text import pick, separators
 
@@ -27,7 +28,6 @@ FEATURE_NAMES = ("features", "embeddings", "X", "x", "data")
 LABEL_NAMES = ("labels", "label", "y", "targets", "target")
 CLASS_NAMES = ("label_names", "class_names", "target_names", "classes")
 INDEX_NAMES = ("id", "index", "idx", "unnamed: 0")  # the last: what pandas writes
-HDF5 = (".h5", ".hdf5", ".h5ad")
 SUFFIXES = (".npy", ".npz", ".csv", ".tsv", ".parquet", ".mtx", *HDF5)
 
 
@@ -72,43 +72,55 @@ def read_table(
         raise InputError(f"a key names an array of an npz, HDF5 or h5ad file, got {path.name}")
     beside = None if labels is None else _label_file(Path(labels))
     inside = labels if beside is None else None
-    if suffix in (".npz", *HDF5):
-        with reading(path), open_archive(path) as archive:
-            table = _read_archive(archive, path, inside, key)
-    elif suffix not in (".npy", ".mtx"):
-        table = _read_columns(path, inside, columns, drop)
-        columns = drop = ()
-    elif inside is not None:
-        raise InputError(
-            f"{path.name} has no labels: --labels takes a file with one per row, got {inside!r}"
-        )
-    else:
-        table = _table(
-            load_npy(path, mapped=True) if suffix == ".npy" else _matrix_market(path), None, path
-        )
-    if columns or drop:
-        chosen = choose_columns(table.names, columns, drop, path)
-        table = table._replace(
-            features=table.features[:, chosen], names=[table.names[i] for i in chosen]
-        )
-    return table if beside is None else _table(table.features, beside, path, table.names, labels)
+    found: Array | None = None
+    classes: Array | None = None
+    with reading(path):
+        if suffix in (".npz", *HDF5):
+            with open_archive(path) as archive:
+                features, found, classes = _read_archive(archive, path, inside, key)
+        elif suffix in (".npy", ".mtx"):
+            if inside is not None:
+                wanted = "--labels takes a file with one per row"
+                raise InputError(f"{path.name} has no labels: {wanted}, got {inside!r}")
+            features = load_npy(path, mapped=True) if suffix == ".npy" else _matrix_market(path)
+        else:
+            features, found = _read_columns(path, inside)
+        if len(features.shape) != 2 or 0 in features.shape:
+            raise InputError(f"{path} must hold a table (n, d), got shape {features.shape}")
+        names = [*map(str, getattr(features, "columns", ()))]
+        names = names or [f"x{i}" for i in range(features.shape[1])]
+        if columns or drop:
+            left_out = pick(names, len(names), [name for name in drop if name != inside], path)
+            asked = pick(names, len(names), columns, path) or range(len(names))
+            chosen = [place for place in asked if place not in left_out]
+            if not chosen:
+                raise InputError(f"{path}: no column is left")
+            features = getattr(features, "iloc", features)[:, chosen]
+            names = [names[i] for i in chosen]
+        features = _numbers(features, path)
+    n, source = features.shape[0], path if beside is None else labels
+    answer = found if beside is None else beside
+    if answer is not None and len(answer) == n + 1 and answer.dtype.kind == "U":
+        answer = answer[1:]  # a file of labels with a heading
+    if answer is not None and answer.shape != (n,):
+        wanted = f"one label per row of {path} ({n})"
+        raise InputError(f"{source} must hold {wanted}, got shape {answer.shape}")
+    return Table(features, answer, names, classes)
 
 
-def choose_columns(
-    names: Sequence[str], columns: Sequence[str], drop: Sequence[str], path: Path
-) -> list[int]:
-    """Positions of the ``columns`` (all unless given) without those of ``drop``; each is a name or
-    a number from 0.
-    """
-    left_out = set(pick(names, len(names), drop, path))
-    chosen = [
-        at
-        for at in (pick(names, len(names), columns, path) or range(len(names)))
-        if at not in left_out
-    ]
-    if not chosen:
-        raise InputError(f"{path}: no column is left")
-    return chosen
+def _numbers(features: Any, path: Path) -> Any:
+    """An array, or a sparse matrix, of numbers; an error names a column of words."""
+    if hasattr(features, "columns"):
+        import pandas
+
+        for name, column in features.items():
+            if not pandas.api.types.is_numeric_dtype(column):
+                wrong = f"features must be numbers, column {str(name)!r} is not"
+                raise InputError(f"{path}: {wrong}: name it as the labels, or drop it")
+        return features.to_numpy(dtype=float)
+    if features.dtype.kind not in "fiub":
+        raise InputError(f"{path} must hold numbers, got {features.dtype}")
+    return features
 
 
 def table_path(path: str | os.PathLike[str]) -> Path:
@@ -121,74 +133,32 @@ def table_path(path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def open_archive(path: Path) -> Any:
-    """The arrays of an npz or HDF5 file by name."""
-    if path.suffix.lower() == ".npz":
-        return Archive(path)
-    h5py = extra("h5py")
-    with reading(path):
-        return h5py.File(path, "r")
-
-
-def features_of(archive: Any, path: Path, key: str | None = None) -> Any:
-    """The array of features of an archive (or a group that holds a sparse matrix): the one called
-    ``key``, one with a known name, or the only table."""
-    if key is None and path.suffix.lower() == ".h5ad":
-        key = "obsm/X_pca" if "X_pca" in archive.get("obsm", ()) else "X"
-    elif key is None:
-        flat = isinstance(archive, Archive)
-        rank = archive.rank if flat else lambda name: len(getattr(archive[name], "shape", ()))
-        key = choose_array(path, list(archive.keys()), FEATURE_NAMES, rank)
-    return _stored(archive, key, path)
-
-
-def _stored(archive: Any, key: str, path: Path) -> Any:
-    """What lies under ``group/name``. A data set must lie in the file itself: HDF5 can point to any
-    other file of the machine, and claim any size."""
-    if isinstance(archive, Archive):
-        return archive[key]
-    link = archive.get(key, getlink=True, default=None)
-    if link is None:
-        inside = archive.get(key.rpartition("/")[0] or "/", ())
-        raise InputError(f"{path} has no array {key!r}, there are {', '.join(inside)}")
-    outside = hasattr(link, "filename") or archive[key].file.filename != archive.file.filename
-    found: Any = archive[key] if not outside else None
-    if hasattr(found, "nbytes"):
-        outside = found.external is not None or found.is_virtual
-        check_size(path, found.nbytes)
-    if outside:
-        raise InputError(f"{path}: {key!r} points outside the file, expected data stored in it")
-    return found
-
-
-def _read_archive(archive: Any, path: Path, labels: str | None, key: str | None) -> Table:
+def _read_archive(
+    archive: Any, path: Path, labels: str | None, key: str | None
+) -> tuple[Any, Array | None, Array | None]:
+    """Features, labels and the names of classes."""
     names = list(archive.keys())
     if path.suffix.lower() == ".npz" and {"format", "data", "shape"} <= set(names):
-        return _table(
-            _sparse(archive, bytes(archive["format"].item()).decode(), archive["shape"], path),
-            None,
-            path,
-        )
-    found = features_of(archive, path, key)
-    if hasattr(found, "keys"):  # a group: a sparse matrix as AnnData stores it
-        for part in found:
-            _stored(found, part, path)
-        kind = str(found.attrs.get("encoding-type", found.attrs.get("h5sparse_format", "csr")))
-        shape = found.attrs.get("shape", found.attrs.get("h5sparse_shape"))
-        found = _sparse(found, kind.removesuffix("_matrix"), shape, path)
+        kind = bytes(archive["format"].item()).decode()
+        return _sparse(archive, kind, archive["shape"], path), None, None
+    features = chosen_array(archive, path, FEATURE_NAMES, key)
+    if hasattr(features, "keys"):  # a group: a sparse matrix as AnnData stores it
+        for part in features:
+            stored(features, part, path)
+        about = features.attrs
+        kind = str(about.get("encoding-type", about.get("h5sparse_format", "csr")))
+        shape = about.get("shape", about.get("h5sparse_shape"))
+        features = _sparse(features, kind.removesuffix("_matrix"), shape, path)
+    else:
+        features = np.asarray(features)
     if path.suffix.lower() == ".h5ad":
-        return _table(
-            found if sparse.issparse(found) else np.asarray(found),
-            _cells(archive, labels, path),
-            path,
-        )
+        return features, None if labels is None else _observed(archive, labels, path), None
     if labels is not None and labels not in names:
         raise InputError(f"{path} has no array {labels!r}, it has {', '.join(names)}")
     chosen = labels or next((name for name in LABEL_NAMES if name in names and name != key), None)
     classes = next((np.asarray(archive[name]) for name in CLASS_NAMES if name in names), None)
-    features = found if sparse.issparse(found) else np.asarray(found)
-    table = _table(features, None if chosen is None else np.asarray(archive[chosen]), path)
-    return table._replace(classes=classes) if classes is not None and classes.ndim == 1 else table
+    classes = classes if classes is not None and classes.ndim == 1 else None
+    return features, None if chosen is None else np.asarray(archive[chosen]), classes
 
 
 def _sparse(parts: Any, kind: str, shape: Any, path: Path) -> Any:
@@ -199,51 +169,46 @@ def _sparse(parts: Any, kind: str, shape: Any, path: Path) -> Any:
     check_size(path, 8.0 * sum(size))  # a number per row and column is needed whatever is stored
     data = np.asarray(parts["data"])
     if kind == "coo":
-        matrix = sparse.coo_matrix(
-            (data, (np.asarray(parts["row"]), np.asarray(parts["col"]))), shape=size
-        ).tocsr()
-    elif kind in ("csr", "csc"):
-        stored = (data, np.asarray(parts["indices"]), np.asarray(parts["indptr"]))
-        matrix = getattr(sparse, f"{kind}_matrix")(stored, shape=size)
-        matrix.check_format(full_check=True)  # indices out of range would be read from other memory
-    else:
+        places = (np.asarray(parts["row"]), np.asarray(parts["col"]))
+        return sparse.csr_matrix((data, places), shape=size)
+    if kind not in ("csr", "csc"):
         raise InputError(f"expected a sparse matrix in csr, csc or coo form, got {kind}")
+    rows = (data, np.asarray(parts["indices"]), np.asarray(parts["indptr"]))
+    matrix = getattr(sparse, f"{kind}_matrix")(rows, shape=size)
+    matrix.check_format(full_check=True)  # indices out of range would be read from other memory
     return matrix.tocsr()
 
 
 def _matrix_market(path: Path) -> Any:
     """By pandas: the reader of scipy writes past its memory where a file is damaged."""
     import pandas
-    from scipy.io import mminfo
 
-    with reading(path):
-        rows, columns, entries, form, kind, symmetry = mminfo(path)
-        if (form, symmetry) != ("coordinate", "general") or kind not in ("real", "integer"):
-            got = f"a matrix {form} {kind} {symmetry}"
-            raise InputError(f"{path} must hold a matrix coordinate real general, got {got}")
-        check_size(path, 8.0 * (rows + columns))
-        options: Any = {"sep": r"\s+", "comment": "%", "header": None, "skiprows": 1}
-        table = pandas.read_csv(path, **options, dtype=np.float64, float_precision="round_trip")
-        if table.shape != (entries + 1, 3):
-            count = f"its header claims {entries} numbers, {len(table) - 1} follow"
-            raise InputError(f"{path} is damaged: {count}")
-        row, column, values = table.to_numpy()[1:].T
-        places = (row.astype(np.int64) - 1, column.astype(np.int64) - 1)
-        return sparse.csr_matrix((values, places), shape=(rows, columns))
+    with path.open(encoding="latin-1") as file:
+        form = file.readline().lower().split()[1:]
+    if form[1:2] != ["coordinate"] or form[2:] not in (["real", "general"], ["integer", "general"]):
+        wanted = f"{path} must hold a matrix coordinate real general"
+        raise InputError(f"{wanted}, got a {' '.join(form) or 'file without a header'}")
+    options: Any = {"sep": r"\s+", "comment": "%", "header": None}
+    table = pandas.read_csv(path, **options, dtype=np.float64, float_precision="round_trip")
+    rows, columns, entries = map(int, table.to_numpy()[0])
+    check_size(path, 8.0 * (rows + columns))
+    if table.shape != (entries + 1, 3):
+        count = f"its header claims {entries} numbers, {len(table) - 1} follow"
+        raise InputError(f"{path} is damaged: {count}")
+    row, column, values = table.to_numpy()[1:].T
+    places = (row.astype(np.int64) - 1, column.astype(np.int64) - 1)
+    return sparse.csr_matrix((values, places), shape=(rows, columns))
 
 
-def _cells(archive: object, labels: str | None, path: Path) -> Array | None:
+def _observed(archive: object, labels: str, path: Path) -> Array:
     """A column of AnnData's ``obs``: numbers, text, or codes and categories."""
-    if labels is None:
-        return None
-    column = _stored(archive, f"obs/{labels}", path)
-    if hasattr(column, "keys"):
-        codes = np.asarray(_stored(column, "codes", path))
-        kinds = np.append(
-            _text(_stored(column, "categories", path)), ""
-        )  # the last: of an unknown code, such as -1
-        return kinds[np.where((codes >= 0) & (codes < len(kinds)), codes, -1)]
-    return _text(column)
+    column = stored(archive, f"obs/{labels}", path)
+    if not hasattr(column, "keys"):
+        return _text(column)
+    codes = np.asarray(stored(column, "codes", path))
+    kinds = np.append(_text(stored(column, "categories", path)), "")
+    # The last is that of an unknown code, such as -1.
+    return kinds[np.where((codes >= 0) & (codes < len(kinds)), codes, -1)]
 
 
 def _text(column: Any) -> Array:
@@ -260,65 +225,32 @@ def _label_file(path: Path) -> Array | None:
     if path.suffix.lower() == ".npy":
         return load_npy(path)
     with reading(path):
-        lines = np.array(
-            [line.strip().strip('"') for line in path.read_text(encoding="utf-8-sig").splitlines()]
-        )
-    return lines if len(lines) == 0 or lines[-1] else lines[:-1]
+        lines = path.read_text(encoding="utf-8-sig").rstrip().splitlines()
+        return np.array([line.strip().strip('"') for line in lines])
 
 
-def _read_columns(
-    path: Path, labels: str | None, columns: Sequence[str], drop: Sequence[str]
-) -> Table:
+def _read_columns(path: Path, labels: str | None) -> tuple[Any, Array | None]:
+    """The columns of a data frame without that of the labels, and the labels."""
     import pandas
 
-    found = None
-    with reading(path):
-        if path.suffix.lower() == ".parquet":
-            facts = extra("pyarrow.parquet").read_metadata(path)
-            check_size(path, 8.0 * facts.num_rows * facts.num_columns)
-            frame = pandas.read_parquet(path)
-        else:
-            with path.open(encoding="utf-8-sig", errors="replace") as file:
-                marks = separators(path, next((line for line in file if line.strip()), ""))
-            frame = pandas.read_csv(path, **marks, float_precision="round_trip")  # others crash
-            if not isinstance(frame.index, pandas.RangeIndex):
-                wrong = "its rows have more columns than its first line names"
-                raise InputError(f"{path}: {wrong}: name all of them")
-            name = str(frame.columns[0])
-            if name.lower() in INDEX_NAMES and name != labels:
-                warn(f"{path.name}: the first column ({name}) is an index and no feature")
-                frame = frame.iloc[:, 1:]
-        frame.columns = names = [str(name) for name in frame.columns]
-        if labels is not None:
-            found = frame.pop(names[pick(names, len(names), [labels], path)[0]]).to_numpy()
-        if columns or drop:
-            left_out = [name for name in drop if name != labels]
-            frame = frame.iloc[:, choose_columns([*frame.columns], columns, left_out, path)]
-        words = [
-            name for name in frame.columns if not pandas.api.types.is_numeric_dtype(frame[name])
-        ]
-        if words:
-            wrong = f"features must be numbers, column {words[0]!r} is not"
-            raise InputError(f"{path}: {wrong}: name it as the labels, or drop it")
-        return _table(frame.to_numpy(dtype=float), found, path, [*frame.columns])
-
-
-def _table(
-    features: Any,
-    labels: Array | None,
-    path: Path,
-    names: list[str] | None = None,
-    source: str | None = None,
-) -> Table:
-    """A table that is one, with a label per row (of the file ``source``, if not of ``path``)."""
-    if features.ndim != 2 or 0 in features.shape:
-        raise InputError(f"{path} must hold a table (n, d), got shape {features.shape}")
-    if features.dtype.kind not in "fiub":
-        raise InputError(f"{path} must hold numbers, got {features.dtype}")
-    n = features.shape[0]
-    if labels is not None and len(labels) == n + 1 and labels.dtype.kind == "U":
-        labels = labels[1:]  # a file of labels with a heading
-    if labels is not None and labels.shape != (n,):
-        wanted = f"one label per row of {path} ({n})"
-        raise InputError(f"{source or path} must hold {wanted}, got shape {labels.shape}")
-    return Table(features, labels, names or [f"x{i}" for i in range(features.shape[1])])
+    if path.suffix.lower() == ".parquet":
+        facts = extra("pyarrow.parquet").read_metadata(path)
+        check_size(path, 8.0 * facts.num_rows * facts.num_columns)
+        frame = pandas.read_parquet(path)
+    else:
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
+            marks = separators(path, next((line for line in file if line.strip()), ""))
+        frame = pandas.read_csv(path, **marks, float_precision="round_trip")  # others crash
+        if not isinstance(frame.index, pandas.RangeIndex):
+            wrong = "its rows have more columns than its first line names"
+            raise InputError(f"{path}: {wrong}: name all of them")
+        name = str(frame.columns[0])
+        if name.lower() in INDEX_NAMES and name != labels:
+            warn(f"{path.name}: the first column ({name}) is an index and no feature")
+            frame = frame.iloc[:, 1:]
+    if labels is None:
+        return frame, None
+    names = [*map(str, frame.columns)]
+    place = pick(names, len(names), [labels], path)[0]
+    found = frame.iloc[:, place].to_numpy()
+    return frame.drop(columns=frame.columns[place]), found

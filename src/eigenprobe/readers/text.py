@@ -33,7 +33,9 @@ def read_text(path: Path, columns: Columns = None) -> Array:
 
     first, remark, skipped, announced = _first_lines(path)
     marks = separators(path, first)
-    mark = marks["sep"] if marks["sep"] in first and marks["sep"] != "\t" else r"\s+"
+    if marks["sep"] not in first or marks["sep"] == "\t":
+        marks["sep"] = r"\s+"
+    mark = marks["sep"]
     words = re.split(mark, first.replace(",", ".") if marks["decimal"] == "," else first)
     ended = not words[-1].strip()  # by a separator
     words = words[:-1] if ended else words
@@ -50,7 +52,7 @@ def read_text(path: Path, columns: Columns = None) -> Array:
     # The default precision is not exact, and crashes on exponents of ten digits.
     blocks = pandas.read_csv(
         path,
-        **{**marks, "sep": mark},
+        **marks,
         comment=COMMENT,
         header=0 if named else None,
         skiprows=skipped,

@@ -6,9 +6,8 @@
 
 A neighbourhood is that of a surface where its points lie on all sides (s_c > 1/2 of what 16 random
 points of a disc have) and near one sheet (sigma_c below half of the 1 / sqrt(5) of a ball).  Scan
-lines are lines below that scale, and noise larger than the spacing is a solid below it.  Where the
-scale of 16 neighbours is one of a surface, or no scale is, the cloud is its own sample; else the
-sample needs 16 neighbours at the first scale that is one.
+lines are lines below that scale.  Where 16 neighbours lie on all sides, or no number does, the
+cloud is its own sample; else the sample needs 16 neighbours at the first scale that has them.
 
 Outliers: points that lie on no part of the manifold, told by a small network from what lies around.
 
@@ -41,13 +40,9 @@ from ..search.neighbours import nearest_rows, query, without_self
 CENTRES = 256  # places that are looked at: their medians are good to 8 per cent
 AROUND = 9  # places whose median speaks for one
 NEAREST = 16  # neighbours of a surface: two rings of six and more
-COUNTS = (NEAREST, 24)  # in the lists of the graph ...
-WIDER = (NEAREST, 24, 32, 48, 64, 96, 128, 192, 256)  # ... and where those do not tell
+SCALES = 9  # numbers of neighbours, each sqrt(2) times the one before: a reach of four spacings
 ROUND = 0.4  # s_c of half of 16 random points of a disc is above .6, of a tenth of them below .4
 FLAT = 0.5 / 5**0.5  # sigma_c / R_c
-TWO_SHEETS = (
-    1.3  # kurtosis between two sheets (1) and three layers (1.5), a slab (1.8) or noise (3)
-)
 LEAP = 5.0  # from the distance of one of the nearest to the next one's, past copies; random: 1.4
 SPANNED = 9  # neighbours of the sample that span the scale: a ring around each, and a half
 WORTH = 0.75  # a sample of a larger share of the cloud is the cloud itself
@@ -77,31 +72,19 @@ class Inspection:
     reach: Tensor
     roundness: Tensor
     deviation: Tensor
-    kurtosis: Tensor
     copies: int
 
     @property
     def labels(self) -> Tensor:
         """The dimension ``(m,)`` at every centre: 1, 2 or 3."""
-        sided, flat = self._lasting.any(1), self._flat.any(1)
+        sided, flat = self._lasting.any(1), (self.deviation < FLAT * self.reach).any(1)
         found = torch.where(sided, torch.where(flat, 2, 3), 1)
         return found.clamp_max(self.centres.shape[1])
 
     @property
     def scale(self) -> Tensor:
-        """The place ``(m,)`` in ``counts`` of the first scale that is one of a surface: with
-        neighbours on all sides and, of a cloud that noise makes a solid below it, flat.
-        """
-        good = self._lasting & self._flat if self.is_thick else self._lasting
-        return torch.where(good.any(1), good.int().argmax(1), 0)
-
-    @property
-    def is_thick(self) -> bool:
-        """Whether most places are solids at 16 neighbours and surfaces farther out."""
-        first = self._flat.int().argmax(1)  # 0 where none is
-        one_sheet = self.kurtosis.gather(1, first[:, None])[:, 0] > TWO_SHEETS
-        thick = (first > 0) & one_sheet
-        return bool(thick.double().mean() > 0.5)
+        """The place ``(m,)`` in ``counts`` of the first scale that has neighbours on all sides."""
+        return self._lasting.int().argmax(1)  # the first of all where none has
 
     @property
     def spacing(self) -> Tensor:
@@ -144,10 +127,6 @@ class Inspection:
         sided = self.roundness > ROUND
         return sided & torch.cat([sided[:, 1:], sided[:, -1:]], 1)
 
-    @property
-    def _flat(self) -> Tensor:
-        return self.deviation < FLAT * self.reach
-
     def facts(self, unit: float = 1.0) -> dict[str, Any]:
         """For people: numbers of the whole cloud, times the unit of its points."""
         labels, spacing = self.labels, unit * float(self.spacing.median())
@@ -172,31 +151,29 @@ def inspect(points: Tensor, near: Tensor, distances: Tensor) -> Inspection:
     n = len(points)
     rows = torch.arange(0, n, max(1, n // CENTRES), device=points.device)
     centres = points[rows]
-    found = _table(points, centres, near[rows], distances[rows], COUNTS)
+    counts = [round(NEAREST * 2 ** (each / 2)) for each in range(SCALES)]
+    found = _table(points, centres, near[rows], distances[rows], counts[:2])
     plain = found.labels == 2
     if found.copies == 1 and float((plain & (found.scale == 0)).double().mean()) > 0.7:
         return found
-    most = min(WIDER[-1], n // 4)
-    wide, lengths = query(points, centres, most + 1)
-    return _table(points, centres, wide[:, 1:], lengths[:, 1:], WIDER)
+    wide, lengths = query(points, centres, min(counts[-1], n // 4) + 1)
+    return _table(points, centres, wide[:, 1:], lengths[:, 1:], counts)
 
 
 def _table(
-    points: Tensor, centres: Tensor, near: Tensor, distances: Tensor, counts: tuple[int, ...]
+    points: Tensor, centres: Tensor, near: Tensor, distances: Tensor, counts: list[int]
 ) -> Inspection:
     d, tiny = points.shape[1], torch.finfo(points.dtype).tiny
     known = [count for count in counts if count <= near.shape[1]]
     offsets = points[near[:, : known[-1]]] - centres[:, None]
-    reach, roundness, deviation, kurtosis = [], [], [], []
+    reach, roundness, deviation = [], [], []
     for count in known:
         part = offsets[:, :count]
         centred = part - part.mean(1, keepdim=True)
         values = principal_axes(centred.mT @ centred)[0].clamp_min(0)
         roundness.append(values[:, -2] / values[:, -1].clamp_min(tiny))
         reach.append(distances[:, count - 1])
-        found = fit_quadrics(part) if d == 3 else None
-        deviation.append(torch.zeros_like(reach[-1]) if found is None else found.deviation)
-        kurtosis.append(torch.zeros_like(reach[-1]) if found is None else found.kurtosis)
+        deviation.append(fit_quadrics(part).deviation if d == 3 else torch.zeros_like(reach[-1]))
     around = query(centres, centres, min(AROUND, len(centres)))[0]
 
     def usual(column: list[Tensor]) -> Tensor:
@@ -205,7 +182,7 @@ def _table(
     leap = (distances[:, 1:9] / distances[:, :8].clamp_min(tiny)).median(0).values
     several = int((leap > LEAP).nonzero()[-1]) + 1 if bool((leap > LEAP).any()) else 0
     counted = torch.tensor(known, device=points.device)
-    columns = usual(reach), usual(roundness), usual(deviation), usual(kurtosis)
+    columns = usual(reach), usual(roundness), usual(deviation)
     return Inspection(centres, counted, *columns, 1 + several)
 
 

@@ -49,12 +49,12 @@ class Decision:
     threshold: float = 2.0  # logit above which an edge is a short-cut
     # the same where most points are suspicious: coarse and noisy clouds have more short-cuts ...
     bold: float = 0.5
-    doubtful: tuple[float, float] = (
-        0.1,
-        0.6,
-    )  # ... by the share of such points, from the one to the other
-    careful: float = 3.5  # the same on a very uneven cloud, where false cuts are more common ...
-    uneven: tuple[float, float] = (0.15, 0.45)  # ... by the deviation of the log of the spacing
+    # ... by the share of such points, from the one to the other
+    doubtful: tuple[float, float] = (0.1, 0.6)
+    # more of it per unevenness above that of random points: where there is no one density, as in
+    # the view of a scanner from one place, false cuts are more common
+    careful: float = 5.0
+    uneven: float = 0.15
     certain: float = (
         3.0  # logit up to which a cut edge is in doubt: it keeps a share of its weight ...
     )
@@ -160,29 +160,11 @@ def decide(
 
 def _thresholds(graph: Graph, suspects: Suspects, decision: Decision) -> Tensor:
     """The logit above which edges of every cloud are cut, ``(b,)``."""
-    spacing = (
-        graph.distances[:, :6]
-        .square()
-        .mean(1)
-        .clamp_min(torch.finfo(graph.distances.dtype).tiny)
-        .log()
-        / 2
-    )
-    clouds = graph.each
-    apart = spacing - clouds.spread(clouds.mean(spacing))
-    deviation = (clouds.sum(apart.square()) / (clouds.counts - 1)).sqrt()
-    doubtful = (
-        torch.bincount(suspects.owner[suspects.suspicious], minlength=len(clouds)) / clouds.counts
-    )
-    usual = decision.threshold + (decision.bold - decision.threshold) * _share_of(
-        doubtful, decision.doubtful
-    )
-    return usual + (decision.careful - usual) * _share_of(deviation, decision.uneven)
-
-
-def _share_of(values: Tensor, ends: tuple[float, float]) -> Tensor:
-    """How far values are from the one end to the other, in [0, 1]."""
-    return ((values - ends[0]) / (ends[1] - ends[0])).clamp(0, 1)
+    suspicious = torch.bincount(suspects.owner[suspects.suspicious], minlength=len(graph.each))
+    low, high = decision.doubtful
+    share = ((suspicious / graph.each.counts - low) / (high - low)).clamp(0, 1)
+    usual = decision.threshold + (decision.bold - decision.threshold) * share
+    return usual + decision.careful * (graph.unevenness - decision.uneven).clamp_min(0)
 
 
 def _quantiles(values: Tensor, group: Tensor, count: int, share: float) -> Tensor:

@@ -37,7 +37,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..graph import Edges, Graph, undirected
-from ..graph.graph import components, local_spacing, sphere_directions
+from ..graph.graph import FRAME, components, local_spacing, sphere_directions
 from .smoother import Smoother
 from .stencil import (
     BALANCE,
@@ -58,17 +58,16 @@ from .stencil import (
 class CellRule:
     """Constants of the cells of a surface."""
 
-    # that may share an edge of a cell: 6 on average do; more reach other sheets of thin parts ...
-    nearest: int = 13
-    # ... but in random clouds cells have more: of 13, eigenvalues of a sphere are 3.5 per cent low
-    further: int = 20
+    nearest: int = 13  # that are looked at first: 6 share an edge of an even cell, on average
+    # of a cell, over the mean distance to the six nearest: radius exp(growth unevenness) is 1.5 in
+    # an even cloud, 2.2 in a random one, and ends no cell in the view of a scanner
+    radius: float = 1.26
+    growth: float = 2.5
     # first over sixth distance of a point among those: .5 and more if even, .14 if random
     irregular: float = 0.4
-    # of a cell, over the mean distance to the six nearest: 0.6 in an even cloud, 1 in a random one
-    radius: float = 1.5
     # how far an open cell reaches outwards, over how far inwards: 0 on an edge, 1 for pixels
     outward: float = 0.3
-    along: float = 0.7  # tangential share of an offset to a neighbour on the same sheet
+    along: float = 0.3  # tangential share of an offset to a neighbour on the same sheet
     # 4 det / trace^2 of the moments of the nearest below which they lie in a line
     thin: float = 0.3
     bridge: float = 0.02  # weight of an edge that joins parts; usual ones have 1 / sqrt(3)
@@ -76,7 +75,6 @@ class CellRule:
 
 
 CELLS = CellRule()
-WIDER = 1.5  # radius of cells with further neighbours, relative to the others
 
 
 def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None = None) -> Stencil:
@@ -90,11 +88,12 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
     points = graph.points
     near = near if field is None else near.stretched_along(field, frames)
     frames, thin = planar_frames(near, frames)
+    spread = graph.each.spread(CELLS.radius * torch.exp(CELLS.growth * graph.unevenness.detach()))
     if points.shape[1] > 2:
-        cells = cell_edges(near, frames, thin)
+        cells = cell_edges(near, frames, thin, spread)
         chord = points[cells.edges.tail] - points[cells.edges.head]
         frames = edge_frames(chord, cells.edges, cells.weight, 2, frames)
-    cells = _joined(near, cell_edges(near, frames, thin), frames)
+    cells = _joined(near, cell_edges(near, frames, thin, spread), frames)
     edges, faint = with_pairs(cells.edges, graph.doubtful)
     head, tail = edges.head, edges.tail
     chord = points[tail] - points[head]
@@ -114,7 +113,7 @@ def planar_frames(near: Neighbours, frames: Tensor) -> tuple[Tensor, Tensor]:
     """The frames ``(n, d, 2)``, those of all neighbours where the nearest lie in a line, and where
     that is ``(n,)``.
     """
-    flat = near.offsets[:, : SELECTION.frame] @ frames
+    flat = near.offsets[:, :FRAME] @ frames
     moment = flat.mT @ flat
     det = moment[:, 0, 0] * moment[:, 1, 1] - moment[:, 0, 1].square()
     thin = 4 * det < CELLS.thin * moment.diagonal(dim1=1, dim2=2).sum(1).square()
@@ -136,41 +135,42 @@ class CellEdges(NamedTuple):
     rim: Tensor
 
 
-def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor) -> CellEdges:
-    """Edges of the Voronoi cells of points, weighted by the mean of the cells of both ends.
+def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, radius: Tensor) -> CellEdges:
+    """Edges of the Voronoi cells of points, weighted by the mean of the cells of both ends; cells
+    end at a ``radius (n,)`` over the spacing.
 
     An end whose list does not have the other says nothing: dense points do not see the sparse side
     of a step.
     """
     k, n = near.indices.shape[1], len(thin)
-    few, more = min(CELLS.nearest, k), min(CELLS.further, k)
+    few = min(CELLS.nearest, k)
     weight, rim = near.offsets.new_zeros((n, k)), near.offsets.new_zeros(n)
-    irregular = _irregular(near, few) if more > few else torch.zeros_like(thin)
     block = CELLS.rows if thin.device.type == "cpu" else 64 * CELLS.rows
+    sixth = near.distances[:, min(SELECTION.nearest, k) - 1]
+    ratio = near.distances[:, 0] / sixth
+    irregular = torch.minimum(ratio, ratio[near.indices[:, :few]].amin(1)) < CELLS.irregular
 
-    def measure(rows: Tensor, planes: _Planes, ends: Tensor, radius: Tensor) -> Tensor:
-        sides, width, reach = _measured(planes, ends, radius)
+    def measure(rows: Tensor, planes: _Planes, ends: Tensor) -> Tensor:
+        sides, width, reach = _measured(planes, ends, radius[rows])
         weight[rows, : len(sides)], rim[rows] = sides.mT, width * planes.spacing.square()
         return reach * planes.spacing
 
     for rows in (~thin).nonzero()[:, 0].split(block):
-        open_ = irregular[rows]
-        planes = _Planes.of(near, rows, frames[rows], more if bool(open_.any()) else few)
-        nearest = planes.nearest(few)
+        nearest = _Planes.of(near, rows, frames[rows], few)
         ends = _ends(nearest, slice(0, few), range(few))
-        reach = measure(rows, nearest, ends, torch.full_like(planes.spacing, CELLS.radius))
-        wide = (open_ & (2 * reach > near.distances[rows, few - 1])).nonzero()[:, 0]
-        if len(wide):
-            planes = planes.at(wide)
-            before = _ends(planes, slice(0, few), range(few, more), ends[..., wide])
-            ends = torch.cat([before, _ends(planes, slice(few, more), range(more))], 1)
-            measure(rows[wide], planes, ends, torch.full_like(planes.spacing, WIDER * CELLS.radius))
+        reach = measure(rows, nearest, ends)
+        # A neighbour beyond the list would be nearer than twice the farthest corner.
+        wide = irregular[rows] & (2 * reach > near.distances[rows, few - 1])
+        wide = wide.nonzero()[:, 0]
+        if len(wide) and few < k:
+            planes = _Planes.of(near, rows[wide], frames[rows[wide]], k)
+            before = _ends(planes, slice(0, few), range(few, k), ends[..., wide])
+            measure(
+                rows[wide], planes, torch.cat([before, _ends(planes, slice(few, k), range(k))], 1)
+            )
     for rows in thin.nonzero()[:, 0].split(block):
         planes = _Planes.of(near, rows, frames[rows], k)
-        radius = torch.full_like(planes.spacing, CELLS.radius)
-        if k > CELLS.further:  # points in a line: the next lines end their cells
-            radius = torch.maximum(radius, planes.last / 2)
-        measure(rows, planes, _ends(planes, slice(0, k), range(k)), radius)
+        measure(rows, planes, _ends(planes, slice(0, k), range(k)))
     kept = weight.detach() > torch.finfo(weight.dtype).eps
     edges, place = undirected(near.indices, kept)
     total = weight.new_zeros(len(edges)).index_add(0, place, weight[kept])
@@ -179,17 +179,6 @@ def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor) -> CellEdges:
     for part in (says[place] == 1).nonzero()[:, 0].split(16 * block):
         says[place[part]] += (near.indices[other[part]] == own[part, None]).any(1)
     return CellEdges(edges, total / says, rim)
-
-
-def _irregular(near: Neighbours, count: int) -> Tensor:
-    """Which points ``(n,)`` are, or have among the ``count`` nearest, one whose first neighbour is
-    much the nearest.
-    """
-    ratio = (
-        near.distances[:, 0]
-        / near.distances[:, min(SELECTION.nearest, near.distances.shape[1]) - 1]
-    )
-    return torch.minimum(ratio, ratio[near.indices[:, :count]].amin(1)) < CELLS.irregular
 
 
 class _Planes(NamedTuple):
@@ -203,7 +192,6 @@ class _Planes(NamedTuple):
     squared: Tensor
     same: Tensor
     spacing: Tensor
-    last: Tensor
 
     @classmethod
     def of(cls, near: Neighbours, rows: Tensor, frames: Tensor, count: int) -> _Planes:
@@ -219,16 +207,7 @@ class _Planes(NamedTuple):
         longer = length / size / spacing
         x, y = x * longer, y * longer
         same = asked.mT & (size > CELLS.along * length)
-        return cls(x, y, x.square() + y.square(), same, spacing, length[-1] / spacing)
-
-    def nearest(self, count: int) -> _Planes:
-        """The first neighbours."""
-        x, y, squared, same = (values[:count] for values in self[:4])
-        return _Planes(x, y, squared, same, self.spacing, self.last)
-
-    def at(self, places: Tensor) -> _Planes:
-        """Some of the points."""
-        return _Planes(*(values[..., places] for values in self))
+        return cls(x, y, x.square() + y.square(), same, spacing)
 
 
 def _inner(offsets: Tensor, axis: Tensor) -> Tensor:
@@ -404,7 +383,7 @@ def open_cells(graph: Graph, rows: Tensor, dimension: int) -> Tensor:
     if dimension == 2:
         # A neighbour at less than 60 degrees from a direction closes it (|l| <= 2 r cos), so that
         # six sectors do which all have one: signs against three lines at 60 degrees to each other.
-        x, y = _in_planes(graph, rows, SELECTION.frame)
+        x, y = _in_planes(graph, rows)
         sector = (y > 0).long() + 2 * (y > 3**0.5 * x) + 4 * (y > -(3**0.5) * x)
         places = (x.new_zeros((len(rows), 8)).scatter_(1, sector, 1.0).sum(1) < 6).nonzero()[:, 0]
     for part in _blocks(places):
@@ -412,17 +391,15 @@ def open_cells(graph: Graph, rows: Tensor, dimension: int) -> Tensor:
     return found
 
 
-def _in_planes(graph: Graph, rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Coordinates ``(rows, k)`` of the neighbours of some points in the planes of the ``count``
-    nearest.
-    """
+def _in_planes(graph: Graph, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Coordinates ``(rows, k)`` of the neighbours of some points in their tangent planes."""
     places, near = (
         graph.points.mT.contiguous(),
         graph.indices[rows],
     )  # an axis at a time: shorter gathers
     offsets = torch.stack([axis.take(near) - axis[rows, None] for axis in places])  # (d, rows, k)
     if len(places) > 2:
-        frames = graph.planes_at(rows, count)
+        frames = graph.frames(2, rows)
         offsets = torch.stack([(axis.mT[..., None] * offsets).sum(0) for axis in frames.unbind(2)])
     return offsets[0], offsets[1]
 
@@ -431,7 +408,7 @@ def _in_loops(graph: Graph) -> Tensor:
     """Which points ``(n,)`` are beside a chain of points with a wide gap in the directions to all
     their neighbours.
     """
-    x, y = _in_planes(graph, torch.arange(graph.n, device=graph.device), graph.k)
+    x, y = _in_planes(graph, torch.arange(graph.n, device=graph.device))
     angle = torch.atan2(y, x).sort(dim=1).values
     wide = (
         torch.cat([angle.diff(dim=1), angle[:, :1] + 2 * math.pi - angle[:, -1:]], 1).amax(1) > GAP
@@ -455,8 +432,7 @@ def _cells(graph: Graph, rows: Tensor, dimension: int) -> tuple[Tensor, Tensor]:
     tiny = torch.finfo(points.dtype).tiny
     offsets, length = points[indices[rows]] - points[rows, None], distances[rows].clamp_min(tiny)
     if dimension < points.shape[1]:
-        few = slice(0, SELECTION.frame)
-        offsets = offsets @ tangent_frames(offsets[:, few], length[:, few], dimension)
+        offsets = offsets @ graph.frames(dimension, rows)
         if (
             dimension == 2
         ):  # the directions start at the nearest neighbour: no frame is better than another

@@ -41,10 +41,6 @@ Kind = Literal["row", "symmetric", "adaptive"]
 KINDS: tuple[Kind, ...] = ("row", "symmetric", "adaptive")
 NEIGHBOURS = {"row": 15, "symmetric": 15, "adaptive": 30}
 MOST_DIMENSIONS = 300  # where there are no coordinates that bound it
-SCALES = {
-    torch.float32: (1e-6, 1e8),
-    torch.float64: (1e-60, 1e60),
-}  # whose fourth powers are ordinary numbers
 BALANCED_DIMENSIONS = 3  # balance needs neighbours on all sides: too many of them above this
 
 
@@ -73,7 +69,8 @@ def build_smoother(
         graph = source if isinstance(source.indices, Tensor) else source.torch()
     else:
         source = as_tensor(source)
-        size, (low, high) = float(source.detach().abs().max()), SCALES[source.dtype]
+        size, range_ = float(source.detach().abs().max()), torch.finfo(source.dtype)
+        low, high = range_.tiny**0.2, range_.max**0.2  # whose fourth powers are ordinary numbers
         if size and not low < size < high:
             raise InputError(
                 f"expected coordinates between {low:.0e} and {high:.0e}, got {size:.3g}: "

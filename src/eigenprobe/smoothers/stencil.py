@@ -44,7 +44,6 @@ class Selection:
         0.35  # |mean tangential direction| up to which the neighbours surround a point
     )
     nearest: int = 6  # neighbours that measure the spacing: those of an even cloud
-    frame: int = FRAME  # neighbours that span the first frame
     along: float = 0.75  # |tangential part| of an edge that may bridge a gap, cosine of 41 degrees
     # neighbours of both ends of an edge of a curve that are nearer, if it may lead to another turn
     turn: int = 4
@@ -69,16 +68,12 @@ class Balance:
     )
     bandwidth: float = 2.0  # c above
     steepest: float = 0.8  # sine of the angle beyond which an edge says nothing about an arc
-    ridge: float = 1e-2  # softness of balance, relative to the moments of the point
-    round_ridge: float = 2.0  # softness of roundness
-    end_ridge: float = (
-        1e3  # at a boundary: free, for the cells of its points may be halves or wholes (pixels)
-    )
+    ridge: float = 1e-3  # softness of balance, relative to the moments of the point
+    round_ridge: float = 0.2  # softness of roundness
+    end_ridge: float = 1.0  # the same at a boundary
     rounds: int = 3  # Newton rounds
-    steps: int = 30  # conjugate-gradient steps in each
-    tolerance: float = (
-        2e-2  # relative residual at which they end: weights within .008 of the exact ones
-    )
+    steps: int = 200  # conjugate-gradient steps in each
+    tolerance: float = 1e-3  # relative residual at which they end
     least_factor: float = 0.3  # a weight loses at most this factor in a round, so it stays positive
     farthest: float = (
         50.0  # exponent at which a Gaussian weight stops falling: exp(-50) instead of 0 far away
@@ -89,11 +84,6 @@ class Balance:
 
 
 BALANCE = Balance()
-# Other operators feel what a soft balance leaves: a slow drift of the mass off a boundary makes the
-# first eigenvalue of a square 3 per cent too low (free) or 2 too high (vanishing), with a firm one
-# below 1; and neighbours that are even in space are not in a stretched metric, where a grid is 12
-# per cent off with the usual roundness and 4 with this one.
-FIRM = Balance(ridge=1e-3, round_ridge=0.2, end_ridge=1.0, tolerance=1e-3, steps=200)
 # Where derivatives are asked for the dual systems are solved to rounding: what is left of them is
 # not smooth.
 EXACT = Balance(tolerance=1e-13, steps=2000)
@@ -191,13 +181,8 @@ def first_frames(graph: Graph, dimension: int) -> tuple[Neighbours, Tensor]:
 
     A row with fewer neighbours repeats its first one to fill the places; the copies do not count.
     """
-    near, few = (
-        Neighbours.of(graph.points, graph.indices, graph.distances),
-        slice(0, SELECTION.frame),
-    )
-    if dimension == 2 and isinstance(near.real, int) and not graph.points.requires_grad:
-        return near, graph.planes
-    return near, tangent_frames(near.offsets[:, few], near.distances[:, few], dimension)
+    near = Neighbours.of(graph.points, graph.indices, graph.distances)
+    return near, tangent_frames(near.offsets[:, :FRAME], near.distances[:, :FRAME], dimension)
 
 
 def choose_edges(near: Neighbours, frames: Tensor) -> Edges:
