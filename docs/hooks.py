@@ -79,7 +79,8 @@ def describe(name: str) -> str:
     if above[-1] == last:  # a function that hides the module of its name
         name = ".".join(above)
     shown = f"ep.{last}" if last in eigenprobe.__all__ else f"ep.{name}"
-    return f"::: eigenprobe.{'.'.join([*above, last])}\n    options:\n      heading: {shown}\n      toc_label: {shown}"
+    path = ".".join([*above, last])
+    return f"::: eigenprobe.{path}\n    options:\n      heading: {shown}\n      toc_label: {shown}"
 
 
 class OwnTypes(griffe.Extension):
