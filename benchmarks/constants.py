@@ -33,7 +33,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.record import facts, write
 from eigenprobe.eigen import rotate, solve
-from eigenprobe.eigen.span import Span
 from eigenprobe.graph import Graph
 from eigenprobe.graph.graph import build_graph
 from eigenprobe.search.cells import HOST
@@ -61,7 +60,7 @@ class Known:
 
     def compare(self, smoother: Smoother) -> Numbers:
         pairs = solve(smoother, len(self.eigenvalues))
-        basis = rotate(Span(pairs.vectors, pairs.gaps), smoother, len(self.eigenvalues))
+        basis = rotate(pairs.vectors, smoother, len(self.eigenvalues), gaps=pairs.gaps)
         positive = self.eigenvalues > 0
         error = np.abs(basis.eigenvalues.numpy()[positive] / self.eigenvalues[positive] - 1).mean()
         exact = np.linalg.qr(basis.mass.sqrt().numpy()[:, None] * self.functions)[0]

@@ -4,7 +4,7 @@
     python -m benchmarks.training [loss] [step] [quality] [shapes] [--data carry] [--steps 600]
 
     loss      textbook reconstruction loss, one-Cholesky form, expected loss: value, time, memory
-    step      one training step of the paper's network: eager, bf16, CUDA graphs, torch.compile
+    step      one training step of the paper's network: eager, bf16, CUDA graphs
     quality   seconds until the loss on held-out resamplings is within 1 % of the closed form
     shapes    every shape of the data folder with one recipe, against the mesh oracle
 
@@ -107,9 +107,7 @@ def step(o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
     base = settings(o, held_out=0, reference=False, resamplings=2)
     modes = [("32", "none")]
     if device.type == "cuda":
-        modes += [("bf16", "none"), ("bf16", "graph")] + (
-            [("bf16", "compile")] if o.compile else []
-        )
+        modes += [("bf16", "none"), ("bf16", "graph")]
     rows = []
     for precision, accelerate in modes:
         name = f"{accelerate if accelerate != 'none' else 'eager'}, {precision}"
@@ -283,7 +281,6 @@ def main() -> None:
     parser.add_argument("--clip", type=float, default=0.01)
     parser.add_argument("--average", type=float, default=0.0)
     parser.add_argument("--whole", action="store_true", help="evaluate at all vertices too")
-    parser.add_argument("--compile", action="store_true", help="time torch.compile too")
     o = parser.parse_args()
     if unknown := set(o.sections) - set(SECTIONS):
         parser.error(f"unknown section {', '.join(sorted(unknown))}")

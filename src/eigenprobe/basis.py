@@ -557,7 +557,9 @@ class Basis(Generic[A]):
         if interactive:
             return interactive_scene(self, columns=indices, faces=faces, **view)
         shown = {"columns": indices, "eigenvalues": self.eigenvalues, "faces": faces}
-        return eigenfunctions(self.points, self.vectors, **shown, **view)
+        # Outliers, which have no mass, are no part of a cloud's surface.
+        rows = slice(None) if faces is not None else self.mass > 0
+        return eigenfunctions(self.points[rows], self.vectors[rows], **shown, **view)
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write one HTML page to explore in a browser.
@@ -572,6 +574,17 @@ class Basis(Generic[A]):
         from .viz.report import write_report
 
         write_report(path, self, **{"faces": self.faces, "facts": self.info, **options})
+
+    def show(self, values: Any = None, **options: Any) -> Any:
+        """The report, live in the browser, with functions ``(n,)`` of your own by their names;
+        ``options`` are those of `viz.viewer.serve`, which returns at once (``block=False``).
+        """
+        from .viz.page import open_browser
+        from .viz.viewer import serve
+
+        viewer = serve(self, values=values, **{"block": False, **options})
+        open_browser(viewer.url)
+        return viewer
 
     def _repr_html_(self) -> str:
         from .viz.notebook import basis_html

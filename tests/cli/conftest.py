@@ -36,6 +36,7 @@ def run(
     monkeypatch.chdir(tmp_path / "work")
     Path("blocked").write_text("a file where a folder is wanted")
     Path("broken.obj").write_text("v one two three\nf 1 2 3\n")
+    Path("broken.yaml").write_text("kind: overfit\nk: {1: 2")
     Path("empty.npz").write_bytes(b"")
     Path("broken.npz").write_bytes(b"PK\x03\x04 not really")
     Path("nan.xyz").write_text("0 0 0\n1 nan 0\n0 1 0\n0 0 1\n")

@@ -88,6 +88,14 @@ def test_start_is_quick_and_light() -> None:
     assert best < 1.0
 
 
+def test_a_missing_file_is_told_before_the_library_is_imported() -> None:
+    code = "import sys; from eigenprobe.cli import main; main(['decompose', 'no.obj']); "
+    code += "print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "eigenprobe: no such file or folder: no.obj\n"
+    assert not {"torch", "numpy", "scipy"} & set(done.stdout.split())
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(shell: str, run: Run) -> None:
     code, out, _ = run("--completion", shell)
@@ -98,15 +106,16 @@ def test_completion(shell: str, run: Run) -> None:
     "words, pattern",
     [
         ("nope", 'Unknown command "nope"'),
+        ("--verison", r"\(did you mean --version\?\)"),
         ("decompos a.obj", 'Did you mean "decompose"'),
         ("reproduce nope", 'Unknown command "nope".*toy1d'),
         ("decompose", "--shapes requires an argument"),
-        ("decompose a.obj -k many", 'Invalid value for -k: unable to convert "many" into int'),
-        ("decompose a.obj -k 2.5", "Invalid value for -k"),
-        ("decompose a.obj --method magic", 'Invalid value "magic" for --method. Choose from'),
-        ("decompose a.obj --samples few", "Invalid value for --samples"),
-        ("decompose a.obj --neigbours 3", "Unknown option: --neigbours. Did you mean --neighbours"),
-        ("view a.obj b.obj", r"Unused Tokens: \['b.obj'\]"),
+        ("decompose . -k many", 'Invalid value for -k: unable to convert "many" into int'),
+        ("decompose . -k 2.5", "Invalid value for -k"),
+        ("decompose . --method magic", 'Invalid value "magic" for --method. Choose from'),
+        ("decompose . --samples few", "Invalid value for --samples"),
+        ("decompose . --neigbours 3", "Unknown option: --neigbours. Did you mean --neighbours"),
+        ("view . b.obj", r"Unused Tokens: \['b.obj'\]"),
         ("decompose . --refine 2", "--refine is for --method pretrained, not for direct"),
         ("decompose . -m network --steps -3", "--steps takes a number above 0, got -3"),
         ("decompose . --bandwidth -1", "--bandwidth takes a number above 0, got -1.0"),
@@ -115,10 +124,10 @@ def test_completion(shell: str, run: Run) -> None:
             "decompose . -m pretrained --smoother row",
             "--smoother is for --method direct or network, not for pretrained",
         ),
-        ("decompose a.obj --seed x", "Invalid value for --seed"),
-        ("decompose a.obj --seed -1", "--seed takes a number from 0 to"),
+        ("decompose . --seed x", "Invalid value for --seed"),
+        ("decompose . --seed -1", "--seed takes a number from 0 to"),
         ("evaluate surfaces m --n few", "Invalid value for --n"),
-        ("embed a.npy --neighbors few", "Invalid value for --neighbors"),
+        ("embed . --neighbors few", "Invalid value for --neighbors"),
         ("--completion tcsh", "takes one of bash, zsh, fish, got 'tcsh'"),
     ],
 )

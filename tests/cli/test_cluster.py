@@ -65,7 +65,7 @@ def test_a_folder_of_shapes(
         x = rng.normal(size=(150, 3))
         np.save(shapes / f"{name}.npy", x / np.linalg.norm(x, axis=1, keepdims=True))
     (shapes / "bad.npy").write_bytes(b"no array")
-    words = ["decompose", str(shapes), "-k", "4", "--no-report", "--out", str(tmp_path / "o")]
+    words = f"decompose {shapes} -k 4 --no-report --out {tmp_path}/o".split()
     words += ["--scheduler", client.scheduler.address]
     assert main(words) == 2
     out = capsys.readouterr()
@@ -91,16 +91,7 @@ def test_rows_are_placed_by_workers(
 
     rows = np.random.default_rng(0).normal(size=(900, 6)).astype(np.float32)
     np.save(tmp_path / "rows.npy", rows)
-    words = [
-        "embed",
-        str(tmp_path / "rows.npy"),
-        "-k",
-        "3",
-        "--no-report",
-        "--device",
-        "cpu",
-        "--out",
-    ]
+    words = f"embed {tmp_path}/rows.npy -k 3 --no-report --device cpu --out".split()
     assert main([*words, str(tmp_path / "alone")]) == 0
     cluster = [*words, str(tmp_path / "spread"), "--scheduler", client.scheduler.address]
     with monkeypatch.context() as patch:  # stopped after a first block
@@ -129,24 +120,10 @@ def test_a_sample_is_fitted_and_workers_place_the_rest(
     for turn, seed in enumerate((3, 4)):
         rows = rng.normal(size=(400, 6)).astype(np.float32)
         np.save(path, rows)
-        words = [
-            "embed",
-            path,
-            "-k",
-            "3",
-            "--no-report",
-            "--device",
-            "cpu",
-            "--sample",
-            "100",
-            "--seed",
-            str(seed),
-        ]
+        words = f"embed {path} -k 3 --no-report --device cpu --sample 100 --seed {seed}".split()
         assert main([*words, "--out", str(tmp_path / "o"), "--force", "--scheduler", address]) == 0
         chosen = np.sort(np.random.default_rng(seed).choice(400, 100, replace=False, shuffle=False))
-        model = ep.OptimalApproximationEigenmaps(3, random_state=seed, device="cpu").fit(
-            rows[chosen]
-        )
+        model = ep.Eigenmaps(3, random_state=seed, device="cpu").fit(rows[chosen])
         found = np.load(tmp_path / "o" / "embedding.npz")["embedding"]
         np.testing.assert_allclose(found, model.transform(rows), atol=1e-5, err_msg=f"turn {turn}")
     rows[321, 2] = np.nan
@@ -161,18 +138,8 @@ def test_embed_on_workers_takes_labels_keys_maps_and_new_rows(client: Any, tmp_p
     rows[:, 0] += 8 * kinds
     np.savez(tmp_path / "t.npz", first=rows.astype(np.float32), second=rows[:, :2], kinds=kinds)
     np.savez(tmp_path / "new.npz", first=rows[:7].astype(np.float32), second=rows[:7, :2])
-    words = [
-        "embed",
-        str(tmp_path / "t.npz"),
-        "--key",
-        "first",
-        "--labels",
-        "kinds",
-        "--layout",
-        "--device",
-        "cpu",
-    ]
-    words += ["--new", str(tmp_path / "new.npz"), "-k", "3", "--out"]
+    words = f"embed {tmp_path}/t.npz --key first --labels kinds --layout --device cpu".split()
+    words += f"--new {tmp_path}/new.npz -k 3 --out".split()
     assert main([*words, str(tmp_path / "alone")]) == 0
     assert main([*words, str(tmp_path / "spread"), "--scheduler", client.scheduler.address]) == 0
     alone, found = (np.load(tmp_path / name / "embedding.npz") for name in ("alone", "spread"))
@@ -182,17 +149,7 @@ def test_embed_on_workers_takes_labels_keys_maps_and_new_rows(client: Any, tmp_p
     assert (tmp_path / "spread" / "report.html").stat().st_size > 10_000
     frame = pandas.DataFrame(rows, columns=list("abcd")).assign(kind=kinds)
     frame.to_parquet(tmp_path / "t.parquet")  # a numeric column of labels is no feature
-    words = [
-        "embed",
-        str(tmp_path / "t.parquet"),
-        "--labels",
-        "kind",
-        "-k",
-        "3",
-        "--no-report",
-        "--device",
-        "cpu",
-    ]
+    words = f"embed {tmp_path}/t.parquet --labels kind -k 3 --no-report --device cpu".split()
     assert (
         main([*words, "--out", str(tmp_path / "p"), "--scheduler", client.scheduler.address]) == 0
     )
@@ -213,15 +170,7 @@ def test_a_task_that_had_written_before_its_worker_was_lost_is_done(
     (tmp_path / "shapes").mkdir()
     for name in ("a", "b"):
         np.save(tmp_path / "shapes" / f"{name}.npy", x / np.linalg.norm(x, axis=1, keepdims=True))
-    words = [
-        "decompose",
-        str(tmp_path / "shapes"),
-        "-k",
-        "4",
-        "--no-report",
-        "--out",
-        str(tmp_path / "o"),
-    ]
+    words = f"decompose {tmp_path}/shapes -k 4 --no-report --out {tmp_path}/o".split()
     for more in ([], ["--scheduler", client.scheduler.address]):
         (tmp_path / "o" / "a").mkdir(parents=True, exist_ok=True)
         (tmp_path / "o" / "a" / "basis.safetensors").write_bytes(b"half")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.cli.conftest import Run, done
@@ -47,20 +46,3 @@ def test_what_exists_is_overwritten_by_force_only(words: str, path: str, run: Ru
     assert Path(path).stat().st_mtime_ns == before
     done(run(f"{words} --force"), path)
     assert Path(path).stat().st_mtime_ns > before
-
-
-def test_an_interrupted_run_without_a_folder_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    import lightning.pytorch as pl
-    import torch
-
-    from eigenprobe.training import fit_network
-
-    def stop(*_: object, **__: object) -> None:
-        from eigenprobe.training.runs import INTERRUPTED
-
-        raise SystemExit(INTERRUPTED)
-
-    monkeypatch.setattr(pl.Trainer, "fit", stop)
-    points = np.random.default_rng(0).normal(size=(60, 2))
-    with pytest.raises(KeyboardInterrupt, match="interrupted; nothing of it is saved"):
-        fit_network(torch.as_tensor(points), 4, steps=2)

@@ -48,43 +48,51 @@ def test_the_map_of_embed_has_texts_and_new_rows(run: Run) -> None:
         )
     )
     data = payload(Path("t/report.html").read_text())
-    assert (
-        data["texts"][7] == "sentence 7"
-        and data["new"]["n"] == count
-        and data["colourings"][0]["classes"]
-    )
+    assert data["texts"][7] == "sentence 7" and data["new"]["n"] == count
+    assert data["colourings"][0]["classes"]
+    # For other viewers.
+    done(run("export t/embedding.npz map.csv"), "map.csv")
+    lines = Path("map.csv").read_text().splitlines()
+    assert lines[0].split(",") == ["x", "y", "label", "text"] and len(lines) == count + 1
+    assert lines[8].endswith(",sentence 7")
+    assert run("export t/embedding.npz map.txt")[0] == 2
+
+
+def test_the_map_of_embed_has_pictures(run: Run) -> None:
+    from matplotlib.image import imsave
+
+    rng = np.random.default_rng(0)
+    Path("shots").mkdir()
+    names = [f"{i:02d}.png" for i in range(40)]
+    for name in names:
+        imsave(f"shots/{name}", rng.random((5, 8)))
+    lines = [f"{a},{b},{c},shots/{name}" for (a, b, c), name in zip(rng.random((40, 3)), names)]
+    lines[3] = f",,,shots/{names[3]}"
+    Path("shots.csv").write_text("\n".join(["a,b,c,file", *lines]) + "\n")
+    sheets = []
+    for words in ("--images file", "--images shots --drop file"):
+        done(run(f"embed shots.csv {words} --missing drop -k 2 --force --out p"), "p/report.html")
+        sheets.append(payload(Path("p/report.html").read_text())["images"])
+    assert sheets[0] == sheets[1] and sheets[0]["across"] == 7 and sheets[0]["side"] == 64
+    Path("shots/00.png").unlink()
+    code, _, err = run("embed shots.csv --images shots --drop file --missing drop --out q")
+    assert code == 2 and "expected 40, got 39" in err
 
 
 def test_tables_with_other_marks_missing_values_and_chosen_columns(run: Run) -> None:
     rng = np.random.default_rng(0)
     values = rng.normal(size=(60, 3))
-    for name, mark in (("comma.csv", ","), ("semicolon.csv", ";"), ("tab.csv", "\t")):
-        lines = [mark.join(["a", "b", "c", "kind", "word"])]
-        lines += [
-            mark.join([*(f"{x:.6f}" for x in row), f"k{i % 2}", f"w{i}"])
-            for i, row in enumerate(values)
-        ]
-        Path(name).write_text("\n".join(lines) + "\n")
-        words = (
-            f"embed {name} --labels kind --text word -k 2 --no-layout --no-report --out {name}-out"
-        )
-        assert "60 rows" in done(run(words), f"{name}-out/embedding.npz")
-    found = [
-        np.load(f"{name}-out/embedding.npz")["embedding"]
-        for name in ("comma.csv", "semicolon.csv", "tab.csv")
-    ]
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[0], found[2])
-    decimal = (
-        Path("semicolon.csv").read_text().replace(".", ",")
-    )  # as a spreadsheet in Germany writes it
-    Path("decimal.csv").write_text(decimal)
-    done(
-        run(
-            "embed decimal.csv --labels kind --drop word -k 2 --no-layout --no-report --out decimal"
-        )
-    )
-    np.testing.assert_array_equal(np.load("decimal/embedding.npz")["embedding"], found[0])
+    lines = ["a;b;c;kind;word"]
+    for i, row in enumerate(values):
+        lines.append(";".join([*(f"{x:.6f}" for x in row), f"k{i % 2}", f"w{i}"]))
+    # As a spreadsheet in Germany writes it, and with points and commas.
+    Path("semicolon.csv").write_text("\n".join(lines).replace(".", ","))
+    Path("comma.csv").write_text("\n".join(lines).replace(";", ","))
+    words = "--labels kind --text word -k 2 --no-layout --no-report"
+    for name in ("semicolon", "comma"):
+        assert "60 rows" in done(run(f"embed {name}.csv {words} --out {name}"))
+    found = [np.load(f"{name}/embedding.npz")["embedding"] for name in ("semicolon", "comma")]
+    np.testing.assert_array_equal(*found)
     # Columns by name, by number, and left out.
     chosen = "embed comma.csv -k 1 --no-layout --no-report"
     for number, options in enumerate(("--columns a,b", "--columns 0,1", "--drop c,kind,word")):

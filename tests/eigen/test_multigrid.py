@@ -57,12 +57,12 @@ def test_levels_keep_null_vectors_and_cycles_invert(rng) -> None:
     operator = SparseOperator(smoother.matrix, None, smoother.leaving)
     known = null_vectors(smoother, 1)[0]
     levels = hierarchy(operator.laplacian(), known, 10)
-    assert len(levels) > 1 and levels[-1].n < levels[0].n / 3
+    assert len(levels) > 1 and len(levels[-1].known) < len(levels[0].known) / 3
     for fine, coarse in pairwise(levels):
-        up = fine.up.to_dense().double()  # type: ignore[union-attr]
+        up = fine.up.to_dense().double()
         exact = up.mT @ fine.scaled.to_dense().double() @ up
         torch.testing.assert_close(coarse.laplacian.to_dense(), exact, atol=1e-5, rtol=1e-4)
-        raised = fine.prolong(coarse.known.float()).double()  # type: ignore[union-attr]
+        raised = fine.prolong(coarse.known.float()).double()
         torch.testing.assert_close(raised, fine.known, atol=1e-5, rtol=1e-4)
     level = levels[0]
     null = (known / level.scale.double()).float()

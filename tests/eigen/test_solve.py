@@ -193,8 +193,6 @@ def test_every_cloud_of_a_stack_is_solved_as_alone(rng: np.random.Generator) -> 
 def test_choice_by_size_and_kind() -> None:
     assert select_solver(build_smoother(sphere(900)), 400).name == "dense"
     surface = build_smoother(sphere(2000))
-    start = torch.randn(2000, 10, dtype=torch.float64)
-    assert select_solver(surface, 10, start=start).name == "filtered"
     assert select_solver(surface.apply, 10, n=2000).name == "filtered"
     assert select_solver(build_smoother(sphere(700), "row"), 10).name == "filtered"
     with pytest.raises(InputError, match="expected between 1 and 2000"):
@@ -211,7 +209,6 @@ def test_matrices_functions_and_single_precision(rng: np.random.Generator) -> No
         solve(smoother.matrix, 8),
         solve(smoother.matrix.to_dense(), 8),
         solve(smoother.apply, 8, n=1000),
-        solve(smoother, 8, start=exact.vectors + 1e-3 * torch.randn(1000, 8)),
     ):
         torch.testing.assert_close(found.gaps, exact.gaps, rtol=1e-3, atol=2e-7)
     wrong = [("function", "expected a smoother"), (torch.ones(3, 4), "square matrix")]

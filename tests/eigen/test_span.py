@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe.eigen.span import (
-    RitzPairs,
-    Span,
-    canonical_signs,
-    orthonormalise,
-    rotate,
-    sweep,
-    widen,
-)
+from eigenprobe.eigen.span import RitzPairs, canonical_signs, orthonormalise, rotate, sweep, widen
 from eigenprobe.errors import InputError, RankError
 from eigenprobe.smoothers import Smoother, build_smoother
 from tests import clouds as c
@@ -55,14 +47,6 @@ def test_orthonormal_columns_and_their_triangle(method: str, weighted: bool) -> 
     with pytest.raises(RankError, match="expected 5 independent columns"):
         # type: ignore[arg-type]
         orthonormalise(torch.cat([x, x.sum(-1, keepdim=True)], -1), mass, method=method)
-    if method == "qr" and not weighted:  # the rank is judged at four roundings
-        for angle, sound in ((9.3e-16, True), (8.5e-16, False)):
-            pair = torch.tensor([[1.0, 1.0], [0.0, angle]], dtype=torch.float64)
-            if sound:
-                orthonormalise(pair)
-            else:
-                with pytest.raises(RankError):
-                    orthonormalise(pair)
 
 
 def test_a_widened_span_holds_what_is_new() -> None:
@@ -77,17 +61,8 @@ def test_a_widened_span_holds_what_is_new() -> None:
     torch.testing.assert_close(q[:, :3], orthonormalise(first)[0])
     every = orthonormalise(torch.cat([first, more[:, :3] / more[:, :3].norm(dim=0)], 1))[0]
     torch.testing.assert_close(kept @ kept.T, every @ every.T, atol=1e-9, rtol=0)
-    basis = torch.eye(20, dtype=torch.float64)
-    for angle, new in ((2e-3, True), (5e-4, False)):  # a thousandth of a length is the usual cut
-        beside = (basis[:, :1] + angle * basis[:, 9:10]) * 7
-        assert bool(widen(basis[:, :3], beside)[2][3]) == new
-    assert not bool(widen(basis[:, :3], basis[:, :1] + 0.1 * basis[:, 9:10], cut=0.2)[2][3])
-    for size, kept in (
-        (0.0, [False, True]),
-        (1e-20, [True, True]),
-    ):  # nothing at all, and something however small
-        added, _, there = widen(first, torch.stack([size * basis[0], basis[1]], 1))
-        assert bool(added.isfinite().all()) and sorted(there[3:].tolist()) == kept
+    none = widen(first, torch.zeros(20, 2, dtype=torch.float64))
+    assert bool(none[0].isfinite().all()) and not bool(none[2][3:].any())
     many = widen(torch.stack([first, first]), torch.stack([more, more]))
     for one, other in zip(many, (q, turn, present), strict=True):
         torch.testing.assert_close(one[1], other)
@@ -144,10 +119,6 @@ def test_signs_follow_the_third_moment_or_the_largest_entry() -> None:
     nearly = torch.tensor([[-2.0], [2.0 - 1e-5], [1.0], [-1.0]], dtype=torch.float64)
     both = torch.cat([skew, -skew, even, -even, nearly, -nearly], 1)
     assert canonical_signs(both).tolist() == [1, -1, -1, 1, -1, 1]
-    decisive = torch.tensor(
-        [[-2.0], [2.0 + 0.01], [1.0], [-1.0]], dtype=torch.float64
-    )  # above a thousandth
-    assert canonical_signs(torch.cat([decisive, -decisive], 1)).tolist() == [1, -1]
     weights = torch.tensor([0.1, 1.0, 1.0, 1.0], dtype=torch.float64)
     assert canonical_signs(skew, weights).tolist() == [-1]
     stacked = canonical_signs(torch.stack([both, -both]), torch.ones(2, 4, dtype=torch.float64))
@@ -169,7 +140,7 @@ def test_every_column_of_a_rotation_has_its_sign(sphere: Smoother) -> None:
     dense = smoother.matrix.to_dense().double()
     q = torch.linalg.eigh(dense).eigenvectors.flip(-1)[:, :6]
     for flips in ([1, 1, 1, 1, 1, 1], [-1, 1, -1, 1, -1, 1], [1, -1, 1, -1, 1, -1], [-1] * 6):
-        found = rotate(Span(q * torch.tensor(flips), None), smoother, 6).vectors
+        found = rotate(q * torch.tensor(flips), smoother, 6).vectors
         assert bool((found[:, 0] > 0).all())
         moments = (smoother.mass[:, None] * found[:, 1:] ** 3).sum(0)
         assert bool((moments > 1e-2).all()), moments
@@ -182,30 +153,28 @@ def test_columns_are_kept_turned_or_widened(sphere: Smoother) -> None:
     root = sphere.mass.double().sqrt()
     mu, u = torch.linalg.eigh(sphere.matrix.to_dense())
     given = torch.cat([root[:, None], columns(120, 5)], 1)
-    kept = rotate(Span(given), sphere, 6, turn=False)
+    kept = rotate(given, sphere, 6, turn=False)
     q, _ = orthonormalise(given)
     quotient = (q * (q - sphere.apply(q))).sum(0)
     order = torch.cat([torch.zeros(1, dtype=torch.int64), 1 + quotient[1:].argsort()])
     torch.testing.assert_close(kept.q.abs(), q[:, order].abs(), atol=1e-9, rtol=1e-9)
     torch.testing.assert_close(kept.eigenvalues[1:], quotient[order][1:] / float(sphere.step_time))
     torch.testing.assert_close(given @ kept.matrix, kept.q, atol=1e-9, rtol=1e-9)
-    turned = rotate(Span(given), sphere, 4)
+    turned = rotate(given, sphere, 4)
     small = q[:, 1:].T @ (q[:, 1:] - sphere.apply(q[:, 1:]))
     torch.testing.assert_close(turned.gaps[1:], torch.linalg.eigvalsh(small)[:3])
     torch.testing.assert_close(given @ turned.matrix, turned.q, atol=1e-9, rtol=1e-9)
     torch.testing.assert_close(turned.vectors[:, 0], torch.ones(120, dtype=torch.float64))
     assert float(turned.eigenvalues[0]) == 0 and turned.q.shape == (120, 4)
-    leading = rotate(
-        Span(given, leading=3), sphere, 3
-    )  # three functions, and what the others add to their span
+    leading = rotate(given, sphere, 3, leading=3)  # three, and what the others add to their span
     torch.testing.assert_close(leading.gaps, turned.gaps[:3], atol=1e-9, rtol=1e-8)
     repeated = torch.cat([given, given[:, 1:3]], 1)
     torch.testing.assert_close(
-        rotate(Span(repeated, leading=6), sphere, 4).gaps, turned.gaps, atol=1e-9, rtol=1e-8
+        rotate(repeated, sphere, 4, leading=6).gaps, turned.gaps, atol=1e-9, rtol=1e-8
     )
     with pytest.raises(RankError):
-        rotate(Span(repeated), sphere, 4)
-    better = rotate(Span(given), sphere, 4, sweeps=3)
+        rotate(repeated, sphere, 4)
+    better = rotate(given, sphere, 4, sweeps=3)
     assert float(better.gaps.sum()) < float(turned.gaps.sum()) and better.q.shape == (120, 4)
     torch.testing.assert_close(
         better.q.T @ better.q, torch.eye(4, dtype=torch.float64), atol=1e-9, rtol=0
@@ -214,7 +183,7 @@ def test_columns_are_kept_turned_or_widened(sphere: Smoother) -> None:
     torch.testing.assert_close(
         given @ better.matrix, within @ (within.T @ better.q), atol=1e-8, rtol=1e-8
     )
-    known = rotate(Span(u.flip(1)[:, :5], 1 - mu.flip(0)[:5]), sphere, 4)  # eigenvectors already
+    known = rotate(u.flip(1)[:, :5], sphere, 4, gaps=1 - mu.flip(0)[:5])  # eigenvectors already
     torch.testing.assert_close(known.gaps[1:], 1 - mu.flip(0)[1:4], atol=1e-9, rtol=1e-7)
     torch.testing.assert_close(known.q.abs(), u.flip(1)[:, :4].abs(), atol=1e-9, rtol=1e-6)
     moments = (known.vectors**3 * sphere.mass[:, None]).sum(0)
@@ -239,7 +208,7 @@ def test_a_lowest_eigenvalue_that_is_not_zero(sphere: Smoother) -> None:
     mu, u = torch.linalg.eigh(altered.matrix.to_dense())
     exact = -1 + (1 - mu.flip(0)[:5]) / float(altered.step_time)
     scrambled = u.flip(1)[:, [3, 0, 4, 1, 2]] * torch.tensor([1.0, -1, 1, -1, 1])
-    rotation = rotate(Span(scrambled), altered, 5)
+    rotation = rotate(scrambled, altered, 5)
     torch.testing.assert_close(rotation.eigenvalues, exact, atol=1e-9, rtol=1e-8)
     assert float(rotation.q[:, 0].sum()) > 0  # the first is not the constant, and is positive
     torch.testing.assert_close(rotation.q[:, 0].abs(), u.flip(1)[:, 0].abs(), atol=1e-7, rtol=0)
@@ -249,7 +218,7 @@ def test_a_learned_mass_is_the_square_of_the_first_column() -> None:
     smoother = build_smoother(torch.from_numpy(c.fibonacci_sphere(90)), "row", k=9, dimension=2)
     first = torch.rand(90, generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 0.5
     q = orthonormalise(torch.cat([-first[:, None], columns(90, 3)], 1))[0]
-    rotation = rotate(Span(q), smoother, 4)
+    rotation = rotate(q, smoother, 4)
     root = q[:, 0].abs()
     torch.testing.assert_close(rotation.mass, root.square() / root.square().sum())
     s = smoother.matrix.to_dense()
@@ -279,27 +248,22 @@ def test_stacked_clouds_are_rotated_each() -> None:
     for i, each in enumerate(alone):
         given.append(torch.cat([-each.mass.sqrt()[:, None], columns(90, 6, i)], 1))
     given[0][:, 6] = given[0][:, 1] - given[0][:, 2]  # nothing new in the first cloud
-    spans = [Span(each[:, :5], leading=3) for each in given]
-    wide = [Span(each, leading=3) for each in given]
+    spans, wide = torch.stack(given)[..., :5], torch.stack(given)
     for options in ({}, {"turn": False}, {"sweeps": 2}):
-        both = rotate(
-            Span(torch.stack([s.columns for s in spans]), leading=3), together, 4, **options
-        )  # type: ignore[arg-type]
+        both = rotate(spans, together, 4, leading=3, **options)  # type: ignore[arg-type]
         for i, each in enumerate(alone):
-            one = rotate(spans[i], each, 4, **options)  # type: ignore[arg-type]
+            one = rotate(spans[i], each, 4, leading=3, **options)  # type: ignore[arg-type]
             found = both.of(i, 90)
             torch.testing.assert_close(found.q, one.q, atol=1e-7, rtol=1e-6)
             torch.testing.assert_close(found.mass, one.mass)
             torch.testing.assert_close(found.eigenvalues, one.eigenvalues, atol=1e-7, rtol=1e-6)
             torch.testing.assert_close(found.matrix, one.matrix, atol=1e-6, rtol=1e-5)
-    both = rotate(Span(torch.stack([s.columns for s in wide]), leading=3), together, 6)
+    both = rotate(wide, together, 6, leading=3)
     for i, each in enumerate(alone):  # a column that a cloud does not need is last there
-        one = rotate(wide[i], each, 6)
+        one = rotate(wide[i], each, 6, leading=3)
         torch.testing.assert_close(
             both.of(i, 90).eigenvalues[:6], one.eigenvalues[:6], atol=1e-7, rtol=1e-6
         )
         assert one.q.shape == (90, 6)
-    known = rotate(
-        Span(torch.stack([s.columns for s in spans]), torch.rand(2, 5).double()), together, 4
-    )
+    known = rotate(spans, together, 4, gaps=torch.rand(2, 5).double())
     assert known.matrix.shape == (2, 5, 4) and known.gaps.shape == (2, 4)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from eigenprobe.cloud import Frame
-from eigenprobe.eigen import Span, orthonormalise, ritz, rotate, solve, sweep
+from eigenprobe.eigen import orthonormalise, ritz, rotate, solve, sweep
 from eigenprobe.eigen.span import basis_of, small_ritz
 from eigenprobe.graph import Placed, stack
 from eigenprobe.smoothers import Smoother, build_smoother
@@ -56,7 +56,7 @@ def test_a_span_of_the_optimum_gives_the_optimum():
     smoother = build_smoother(cloud(500))
     pairs = solve(smoother, 12)
     columns = torch.cat([pairs.vectors[:, :1], pairs.vectors[:, 1:] @ start(11, 11)], 1)
-    found = rotate(Span(columns), smoother, 12)
+    found = rotate(columns, smoother, 12)
     assert torch.allclose(
         found.eigenvalues, pairs.gaps.clamp_min(0) / smoother.step_time, atol=1e-8
     )
@@ -81,7 +81,7 @@ def test_repeated_zeros_do_not_mix_with_the_constant():
     columns = torch.cat([smoother.mass.sqrt()[:, None], solve(smoother, 9).vectors[:, 1:]], 1)
     columns[:, 1:] = columns[:, 1:] @ torch.randn((8, 8), generator=generator, dtype=torch.float64)
     columns[:, 1:] += smoother.mass.sqrt()[:, None]
-    found = rotate(Span(columns), smoother, 9)
+    found = rotate(columns, smoother, 9)
     assert torch.allclose(found.q.mT @ found.q, torch.eye(9, dtype=torch.float64), atol=1e-9)
     assert float(found.eigenvalues[1]) < 1e-8 < float(found.eigenvalues[2])
 
@@ -116,7 +116,7 @@ def test_columns_that_add_nothing_come_last():
     extra = torch.stack(
         [torch.cat([x[0, :, 2:], x[0, :, :1]], 1), x[1, :, :2]]
     )  # one new direction, and none
-    found = rotate(Span(torch.cat([first, extra], -1), leading=3), both, 3)
+    found = rotate(torch.cat([first, extra], -1), both, 3, leading=3)
     eye = torch.eye(3, dtype=torch.float64).expand(2, 3, 3)
     torch.testing.assert_close(found.q.mT @ found.q, eye, atol=1e-8, rtol=0)
     assert bool((found.eigenvalues.diff(dim=-1) >= 0).all())
@@ -151,7 +151,7 @@ def test_a_basis_has_its_vectors_at_the_given_points(moved: bool) -> None:
     smoother = build_smoother(
         torch.from_numpy(c.fibonacci_sphere(60)), "adaptive", k=12, dimension=2
     )
-    rotation = rotate(Span(solve(smoother, 4).vectors), smoother, 4)
+    rotation = rotate(solve(smoother, 4).vectors, smoother, 4)
     order = torch.randperm(60, generator=torch.Generator().manual_seed(0))
     given = 3 * torch.from_numpy(c.fibonacci_sphere(60))
     frame = Frame(torch.zeros(3, dtype=torch.float64), 3.0)

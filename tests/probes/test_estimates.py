@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eigenprobe.eigen.span import Span, rotate
+from eigenprobe.eigen.span import rotate
 from eigenprobe.errors import InputError
 from eigenprobe.probes import estimates as spectrum
 from eigenprobe.probes.objective import expected_errors, prefix_errors
@@ -43,7 +43,7 @@ def test_a_basis_of_the_constant_alone_keeps_its_eigenvalue(kind):
     """No vectors before it leave an error to estimate by."""
     points = torch.randn(60, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     smoother = build_smoother(points, "symmetric", k=8, dimension=3)
-    rotation = rotate(Span(smoother.mass.sqrt()[:, None], torch.zeros(1).double()), smoother, 1)
+    rotation = rotate(smoother.mass.sqrt()[:, None], smoother, 1)
     assert spectrum.with_eigenvalues(rotation, smoother, kind) is rotation
 
 

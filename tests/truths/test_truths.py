@@ -103,7 +103,6 @@ def test_well_sampled_manifolds_are_right_without_a_word(name: str) -> None:
 
 def test_the_reason_is_named() -> None:
     reasons = {
-        "circle, even, 12": "pass dimension=",
         "sphere, even, 60": "too few",
         "6-cube, random, 4000": "pass dimension=",
         "sphere, uneven 10000:1": "hardly a point",

@@ -19,6 +19,7 @@ import pytest
 from scipy.spatial import ConvexHull
 
 from eigenprobe.basis import Basis
+from tests.clouds import fibonacci_sphere
 
 READY = "body[data-ready=true]"
 
@@ -45,29 +46,17 @@ def make_sphere(n: int = 700, k: int = 16) -> Sphere:
     """Evenly spread points; all polynomials of degree < sqrt(k), orthonormalised, are the harmonics
     l(l + 1).
     """
-    i = np.arange(n) + 0.5
-    z, angle = 1 - 2 * i / n, np.pi * (1 + 5**0.5) * i
-    r = np.sqrt(1 - z**2)
-    x = np.stack([r * np.cos(angle), r * np.sin(angle), z], 1)
-    degree = round(k**0.5) - 1
+    x = fibonacci_sphere(n)
+    degrees = range(round(k**0.5))
     powers = [
-        (a, b, c)
-        for t in range(degree + 1)
-        for a in range(t, -1, -1)
-        for b in range(t - a, -1, -1)
-        for c in [t - a - b]
+        (l - b - c, b, c) for l in degrees for b in range(l + 1) for c in (0, 1) if b + c <= l
     ]
-    columns = np.stack(
-        [x[:, 0] ** a * x[:, 1] ** b * x[:, 2] ** c for a, b, c in powers if c < 2], 1
-    )
-    q, r_factor = np.linalg.qr(columns)
-    q = q * np.sign(np.diag(r_factor))
-    degrees = np.array([sum(p) for p in powers if p[2] < 2])
+    powers.sort(key=lambda power: (sum(power), -power[0], -power[1]))
+    q, r = np.linalg.qr(np.stack([np.prod(x ** np.array(power), 1) for power in powers], 1))
+    values = np.array([sum(power) * (sum(power) + 1.0) for power in powers])
     faces = ConvexHull(x).simplices.astype(np.int64)
-    mass = np.full(n, 1 / n)
-    return Sphere(
-        Basis(q, mass, (degrees * (degrees + 1)).astype(float), x, {"method": "exact"}), x, faces
-    )
+    signed = q * np.sign(np.diag(r))
+    return Sphere(Basis(signed, np.full(n, 1 / n), values, x, {"method": "exact"}), x, faces)
 
 
 @pytest.fixture(scope="session")

@@ -65,12 +65,6 @@ def test_pdf_and_svg_are_written_too(sphere: Sphere, tmp_path: Path) -> None:
         assert path.stat().st_size > 1000
 
 
-def test_nothing_is_left_when_writing_fails(sphere: Sphere, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"a picture is written as .*nonsense"):
-        figures.eigenvalue_curves({"a": sphere.basis.eigenvalues}, tmp_path / "curve.nonsense")
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -85,11 +85,6 @@ def test_folders_get_an_index(
     )  # one file could not be read
     assert rows(tmp_path / "e")["b.obj"]["link"] == "below/b.safetensors"
     assert (tmp_path / "e" / "thumbnails" / "below__b.png").is_file()
-    assert main(shlex.split("evaluate surfaces in -k 5 --samples 100 --device cpu --out s")) == 0
-    assert (
-        float(rows(tmp_path / "s")["a"]["cosine_5"]) > 0.5
-        and "a-" in rows(tmp_path / "s")["a"]["link"]
-    )
     capsys.readouterr()
     # Other settings are refused, or done again.
     assert main(shlex.split("decompose in -k 6 --no-report --device cpu --out d")) == 2

@@ -15,7 +15,8 @@ from matplotlib.image import imread
 
 from eigenprobe import apps, decompose
 from eigenprobe.basis import Basis, Uncertainty
-from eigenprobe.errors import InputError
+from eigenprobe.errors import EigenprobeWarning, InputError
+from eigenprobe.geometry import oracle
 from eigenprobe.viz.report import write_report
 from eigenprobe.viz.scene import look_at
 
@@ -42,21 +43,6 @@ def test_stored_numbers_are_the_basis(sphere: Sphere, tmp_path: Path) -> None:
     assert sorted(data["errors"], reverse=True) == data["errors"]
     rebuilt = vectors[:, :4] @ np.array(data["coefficients"])[:4]
     np.testing.assert_allclose(rebuilt, positions, atol=2e-3)
-
-
-def test_ten_thousand_points_and_fifty_vectors_stay_small(
-    rng: np.random.Generator, tmp_path: Path
-) -> None:
-    n, k = 10_000, 50
-    points = rng.normal(size=(n, 3))
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
-    q = np.linalg.qr(np.column_stack([np.ones(n), rng.normal(size=(n, k - 1))]))[
-        0
-    ]  # noise: the worst case for gzip
-    basis = Basis(q * np.sign(q[0, 0]), np.full(n, 1 / n), np.arange(k, dtype=float), points)
-    path = tmp_path / "report.html"
-    write_report(path, basis)
-    assert path.stat().st_size < 8e6
 
 
 def test_nothing_is_fetched_and_text_is_escaped(sphere: Sphere, tmp_path: Path) -> None:
@@ -113,15 +99,6 @@ def test_cut_edges_are_shown(tmp_path) -> None:
     (data,) = payload((tmp_path / "r.html").read_text())["shapes"]
     assert data["cutEdges"] == 2 and data["cuts"][:4] == [2, 1, 1, 0]
     assert array(data["cutLines"], "<u4").tolist() == [0, 1, 0, 2]
-    # Of a thinned cloud, the edges between the points that are shown.
-    write_report(tmp_path / "r.html", basis, limit=20)
-    (data,) = payload((tmp_path / "r.html").read_text())["shapes"]
-    kept = [
-        [data["rows"].index(i), data["rows"].index(j)]
-        for i, j in cut
-        if {i, j} <= set(data["rows"])
-    ]
-    assert array(data["cutLines"], "<u4").reshape(-1, 2).tolist() == kept and data["cutEdges"] == 2
 
 
 def test_a_second_basis_has_the_signs_of_the_first(sphere: Sphere, tmp_path: Path) -> None:
@@ -135,11 +112,44 @@ def test_a_second_basis_has_the_signs_of_the_first(sphere: Sphere, tmp_path: Pat
         and np.allclose(second["cosines"], 1)
         and first["name"] == "exact"
     )
-    write_report(tmp_path / "r.html", sphere.basis, faces=sphere.faces, compare="oracle")
-    _, second = payload((tmp_path / "r.html").read_text())["shapes"]
-    assert second["name"] == "oracle" and abs(second["eigenvalues"][1] - 2) < 0.1
     with pytest.raises(InputError, match="the oracle needs a mesh, got a cloud"):
         write_report(tmp_path / "a.html", sphere.basis, compare="oracle")
+
+
+@pytest.mark.browser
+def test_a_capsule_whose_vertices_are_no_sample(tmp_path: Path, watch: Any) -> None:
+    import trimesh
+
+    mesh = trimesh.creation.capsule(height=2.0, radius=0.5)
+    mesh.export(file := tmp_path / "capsule.ply")
+    with pytest.warns(EigenprobeWarning, match="drawn on its faces"):
+        basis = decompose(file, k=4)
+    fine = mesh.subdivide_to_size(0.2)
+    truth = oracle(fine.vertices, fine.faces, 4).eigenvalues[1]
+    basis.report(path := tmp_path / "capsule.html")
+    page = opened(path, watch).page
+    assert "drawn on its faces" in page.locator(".warnings li").inner_text()
+    shown = float(page.inner_text("#value").split()[2])
+    assert abs(shown / truth - 1) < 0.05
+
+
+@pytest.mark.browser
+def test_functions_of_the_users_own(sphere: Sphere, tmp_path: Path, watch: Any) -> None:
+    height, share = sphere.points[:, 2], np.arange(700) / 70
+    own = {"height": height, "share": share}
+    write_report(path := tmp_path / "r.html", sphere.basis, values=own, limit=500)
+    (data,) = payload(path.read_text())["shapes"]
+    shown = array(data["own"][1]["data"], "<i2") / 32767 * data["own"][1]["scale"]
+    np.testing.assert_allclose(shown, share[data["rows"]], atol=1e-3)
+    with pytest.raises(InputError, match=r"height must have shape \(700,\), got \(3,\)"):
+        write_report(path, sphere.basis, values={"height": [1, 2, 3]})
+    seen = opened(path, watch)
+    page = seen.page
+    assert changed(seen, lambda: page.click("[data-mode=own]")) > 0.005
+    assert page.inner_text("#name") == "height"
+    assert changed(seen, lambda: page.select_option("#own", "share")) > 0.01
+    assert page.inner_text("#name") == "share" and page.inner_text("#low").startswith("0")
+    assert seen.problems == []
 
 
 @pytest.mark.browser

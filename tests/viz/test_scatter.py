@@ -63,11 +63,6 @@ def test_stored_numbers_are_the_embedding(tmp_path: Path) -> None:
     assert written(tmp_path, x, labels, layout=layout, limit=50)["n"] == 50
 
 
-def test_hover_texts_are_html_to_plotly_and_so_escaped(tmp_path: Path) -> None:
-    data = written(tmp_path, np.eye(2), texts=["<script>alert(1)</script>", "a&b"])
-    assert data["texts"] == ["&lt;script&gt;alert(1)&lt;/script&gt;", "a&amp;b"]
-
-
 def test_wrong_tables_are_told(tmp_path: Path) -> None:
     x, layout, _, _ = islands()
     wrong: list[tuple[str, dict[str, Any]]] = [
@@ -77,6 +72,8 @@ def test_wrong_tables_are_told(tmp_path: Path) -> None:
         ("layout must have two or three columns, got 12", {"layout": x}),
         (r"new must have shape \(n, 12\)", {"new": x[:, :3]}),
         (r"h must have shape \(600,\)", {"values": {"h": [1.0]}}),
+        ("expected 600 images, got 2", {"images": [x, x]}),
+        ("nothing.png", {"images": ["nothing.png"] * 600}),
     ]
     for match, options in wrong:
         with pytest.raises(InputError, match=match):
@@ -207,6 +204,62 @@ def test_the_map_in_a_browser(tmp_path: Path, watch: Any) -> None:
     page.wait_for_function("document.fullscreenElement?.id === 'map'")
     assert seen.problems == []
     assert [url for url in seen.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+@pytest.mark.browser
+def test_pictures_and_the_table_of_a_map(tmp_path: Path, watch: Any) -> None:
+    x, layout, labels, texts = islands()
+    shades = np.linspace(0, 1, 600)
+    write_scatter(
+        path := tmp_path / "map.html",
+        x,
+        labels % 3,
+        layout=layout,
+        texts=texts,
+        values={"height": layout[:, 1]},
+        images=[np.full((4, 6, 3), 255 * shade) * [1, 0, 0] for shade in shades + 0.01],
+    )
+    seen = watch(path.as_uri(), width=1400, height=900)
+    page = seen.page
+    page.wait_for_selector(READY, timeout=60_000)
+    # The table has a column of everything; filters narrow the map, and a row that is clicked is
+    # picked.
+    heads = page.locator("#heads th").all_text_contents()
+    assert heads == ["row", "label", "height", "text"]
+    assert page.inner_text("#table-title") == "600 rows, the first 100 shown"
+    boxes = page.locator("#heads input")
+    boxes.nth(1).fill("2")
+    boxes.nth(2).fill("1.5..2.5")
+    wanted = np.flatnonzero((labels % 3 == 2) & (layout[:, 1] >= 1.5) & (layout[:, 1] <= 2.5))
+    page.wait_for_function(f"window.map.state.found?.size === {len(wanted)}")
+    assert sorted(page.evaluate("[...window.map.state.found]")) == wanted.tolist()
+    assert page.locator("#rows tr").count() == len(wanted)
+    boxes.nth(3).fill(f"sentence {wanted[3]} <b>")
+    page.wait_for_function("window.map.state.found?.size === 1")
+    page.locator("#rows tr").click()
+    assert page.evaluate("window.map.state.picked") == wanted[3]
+    boxes.nth(3).fill("")
+    boxes.nth(2).fill("> 4")
+    page.wait_for_function("[...window.map.state.found].every((i) => i > 400)")
+    boxes.nth(2).fill("")
+    boxes.nth(1).fill("")
+    page.wait_for_function("window.map.state.found === null")
+    # A picture on hover, which keeps its sides, and pictures for points where few are in view.
+    page.mouse.move(*place(page, 480))
+    page.wait_for_selector("#thumb canvas")
+    middle, edge = (
+        page.evaluate(
+            f"[...$('thumb').firstChild.getContext('2d').getImageData(96, {y}, 1, 1).data]"
+        )
+        for y in (96, 2)
+    )
+    assert abs(middle[0] - 255) < 9 and middle[1] < 9 and min(edge) > 240
+    assert page.evaluate("window.map.state.tiles") == 0
+    view = "{ 'xaxis.range': [-0.5, 1.5], 'yaxis.range': [-0.5, 1.5] }"
+    page.evaluate(f"Plotly.relayout('scatter', {view})")
+    page.wait_for_function("window.map.state.tiles > 0")
+    assert page.evaluate("window.map.state.tiles") == 80  # of four islands
+    assert seen.problems == []
 
 
 @pytest.mark.browser

@@ -56,6 +56,18 @@ def test_triangles_of_a_sampled_surface_are_turned_alike(rng: np.random.Generato
     assert max(share, 1 - share) > 0.99
 
 
+def test_triangles_of_random_points_leave_no_holes_and_no_outlier_has_any(
+    rng: np.random.Generator,
+) -> None:
+    x = rng.normal(size=(2000, 3))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    faces = surface_triangles(np.concatenate([x, rng.uniform(-3, 3, size=(20, 3))]))
+    assert faces is not None and not ((faces >= 2000).any(1) & (faces < 2000).any(1)).any()
+    edges = np.sort(faces[(faces < 2000).all(1)][:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
+    sides = np.unique(edges, axis=0, return_counts=True)[1]
+    assert (sides == 1).mean() < 0.02 and len(faces) < 2.2 * 2000  # 2 n - 4 of a closed one
+
+
 def test_volumes_curves_and_planes_have_no_triangles(rng: np.random.Generator) -> None:
     t = np.linspace(0, 6, 3000)[:, None]
     plane = np.pad(rng.random((300, 2)), ((0, 0), (0, 1)))

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from inspect import signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 COMPLETION, SHELLS = "--completion", ("bash", "zsh", "fish")
 COMMANDS = "eigenprobe.commands"  # entry points: functions that return a command
 TERMINATED = 128 + signal.SIGTERM
+READING = ("decompose", "embed", "encode", "view", "export")  # whose first word is a file
 # Options that do not change a result.
 PASSING = ("shapes", "force", "report", "compare", "keep_rows", "scheduler")
 MOST_SEEDS = 1 << 32  # of the generators that follow from --seed
@@ -69,14 +71,15 @@ def main(argv: list[str] | None = None) -> int:
         if argv is None and "triton" not in sys.modules:  # which would list its objects as leaked
             gc.freeze()  # the process ends: collecting what it holds would take a second of silence
         return code
-    except KeyboardInterrupt as stop:
+    except (KeyboardInterrupt, SystemExit) as stop:
+        word, code = str(stop) or "interrupted", 130
+        if isinstance(stop, SystemExit):
+            if stop.code != TERMINATED:
+                raise
+            word, code = "terminated", TERMINATED
         if debug:
             traceback.print_exc()
-        return _fail(str(stop) or "interrupted", 130)
-    except SystemExit as stop:
-        if stop.code == TERMINATED:
-            return _fail("terminated", TERMINATED)
-        raise
+        return _fail(": ".join([word, *getattr(stop, "__notes__", ())]), code)
     except BrokenPipeError:
         # The reader (head, less) has closed the pipe. Point stdout elsewhere so that Python's exit
         # does not complain.
@@ -104,12 +107,22 @@ def _run(words: list[str]) -> int:
 
     from .session import Session
 
+    if len(words) > 1 and words[0] in READING and not words[1].startswith("-"):
+        from ..errors import InputError, near_path
+        from ..host.files import address
+
+        # Said before the library is imported, which takes seconds.
+        if not (path := Path(words[1])).exists() and address(path) is None:
+            raise InputError(f"no such file or folder: {path}{near_path(path)}")
     app = commands(words)
     try:
         chosen, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
+        from ..errors import near
+
         names = " ".join(["eigenprobe", *(error.command_chain or ())])
-        return _fail(f"{error} (see {names} --help)", 2)
+        asked = near(words[0], ("--version", "--help", COMPLETION))
+        return _fail(f"{error}{asked} (see {names} --help)", 2)
     found = chosen(*bound.args, **bound.kwargs)
     if found is None:  # the help, or the version
         return 0
@@ -120,14 +133,19 @@ def _run(words: list[str]) -> int:
     session.asked = {name: value for name, value in changed.items() if name not in PASSING}
     from ..host.progress import Progress
 
-    with _opened(session), Progress(function.__name__, phase=True):
+    with _opened(session), Progress(function.__name__):
         scheduler = options.pop("scheduler", None) if "shapes" in options else None
         if scheduler is not None:
             from .cluster import spread_files
 
             spread_files(function, options, session, scheduler)
         else:
-            function(**options, session=session)
+            try:
+                function(**options, session=session)
+            except (KeyboardInterrupt, SystemExit) as stop:
+                if session.written and not hasattr(stop, "__notes__"):
+                    stop.add_note(f"wrote {', '.join(str(path) for path, _ in session.written)}")
+                raise
     return 0
 
 
@@ -151,7 +169,9 @@ def _opened(session: Session) -> Iterator[None]:
         """Our own warnings in one line each; other libraries' only for someone who is debugging."""
         if session.debug or (issubclass(category, EigenprobeWarning) and not session.quiet):
             progress.hide()
-            print(f"eigenprobe: warning: {message}", file=sys.stderr)
+            known = not session.source or session.source.partition(".")[0] in str(message)
+            source = "" if known else f"{session.source}: "
+            print(f"eigenprobe: warning: {source}{message}", file=sys.stderr)
 
     progress.enable(not session.quiet)
     try:

@@ -195,16 +195,15 @@ class FileJob:
     command: str
     session: Session
     read: Callable[[Path], Read]
-    solve: Callable[
-        ..., Any
-    ]  # points and their rows to a basis, or a list of points to a list of bases
-    write: Callable[
-        [Path, Basis, float], Path
-    ]  # of a basis, begun at some second of the command; what to open
+    # points and their rows to a basis, or a list of points to a list of bases
+    solve: Callable[..., Any]
+    # of a basis, begun at some second of the command; what to open
+    write: Callable[[Path, Basis, float], Path]
     most: float = inf  # points of a cloud that is solved together with others
 
     def load(self, file: Path) -> Read:
         progress.stage(f"reading {file.name}")
+        self.session.source = file.name
         with heard_warnings() as told:
             return self.read(file)._replace(warnings=tuple(told))
 
@@ -214,6 +213,7 @@ class FileJob:
         cloud = self.load(file) if cloud is None else cloud
         if basis is None:
             progress.stage(f"decomposing {file.name}: {len(cloud.points)} points")
+            self.session.source = file.name
             basis = self.solve(cloud.points, cloud.rows)
         told = [*cloud.warnings, *basis.info.get("warnings", ())]
         info = {**basis.info, "source": file.name, "warnings": told}
@@ -228,9 +228,9 @@ class FileJob:
             with suppress(Exception):  # said when this file is solved alone
                 if len((cloud := self.load(file)).points) <= self.most:
                     clouds[file] = cloud
-        with suppress(
-            InputError, RuntimeError
-        ):  # also what a linear solver says of a shape that it cannot take
+        self.session.source = ""
+        # RuntimeError: also what a linear solver says of a shape that it cannot take
+        with suppress(InputError, RuntimeError):
             bases = self.solve([cloud.points for cloud in clouds.values()]) if clouds else []
             return {file: (clouds[file], basis) for file, basis in zip(clouds, bases, strict=True)}
         return {}
@@ -245,10 +245,8 @@ class FileJob:
 
         self.session.same_settings(folder, force)
         files = [file for file, target in targets.items() if force or not finished(target, file)]
-        index, failed = (
-            Index.of(folder, f"{self.command}d in {folder.name}".capitalize()),
-            dict[Path, str](),
-        )
+        index = Index.of(folder, f"{self.command}d in {folder.name}".capitalize())
+        failed: dict[Path, str] = {}
         kept, number = len(targets) - len(files), 0
         try:
             for number, file in enumerate(progress.track(files, self.command)):
@@ -260,11 +258,10 @@ class FileJob:
                     enter(index, file, self.write(file, basis, began), basis)
                 except Exception as error:
                     failed[file] = reason(error, self.session)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit) as stop:
             done = kept + number - len(failed)
-            raise KeyboardInterrupt(
-                f"interrupted: {done} of {len(targets)} done; run again to go on"
-            ) from None
+            stop.add_note(f"{done} of {len(targets)} done; run again to go on")
+            raise
         finally:
             index.failed(failed)
             self.session.indexed(index)
@@ -274,11 +271,8 @@ class FileJob:
 def enter(index: Index, file: Path, link: Path, basis: Basis) -> None:
     """A basis as a row and a picture of the index of its folder."""
     second = min(1, basis.k - 1)
-    figures: Facts = {
-        "points": basis.n,
-        "vectors": basis.k,
-        "eigenvalue_2": float(basis.eigenvalues[second]),
-    }
+    figures: Facts = {"points": basis.n, "vectors": basis.k}
+    figures["eigenvalue_2"] = float(basis.eigenvalues[second])
     figures["seconds"] = round(float(basis.info.get("seconds", 0.0)), 3)
     index.done(file, link, basis.info.get("warnings", ()), **figures)
     if basis.points is not None:
@@ -336,10 +330,9 @@ def write_basis(
         other, name = second_basis(compare, basis, basis.points, basis.faces)
         other = replace(other, info={**other.info, "method": name})
         if other.n == basis.n:
-            details[f"|cosine| with {name} up to 10"] = measured(basis, other).cosine(
-                min(10, basis.k, other.k)
-            )
-            session.say(f"agrees with {name} to |cosine| {[*details.values()][-1]:.3f} up to k=10")
+            agreed = measured(basis, other).cosine(min(10, basis.k, other.k))
+            details[f"|cosine| with {name} up to 10"] = agreed
+            session.say(f"agrees with {name} to |cosine| {agreed:.3f} up to k=10")
     if report:
         progress.stage("writing the report")
         basis.report(page := folder / "report.html", title=title, compare=other, facts=details)
@@ -397,9 +390,8 @@ def finished(place: Path, source: Path) -> bool:
     written = [place] if place.is_file() else [place / name for name in (BASIS, SUMMARY)]
     if not all(path.exists() for path in written):
         return False
-    return not source.exists() or source.stat().st_mtime_ns <= min(
-        path.stat().st_mtime_ns for path in written
-    )
+    when = min(path.stat().st_mtime_ns for path in written)
+    return not source.exists() or source.stat().st_mtime_ns <= when
 
 
 def places(shapes: list[Path], out: Path | None) -> dict[Path, Path]:

@@ -38,9 +38,8 @@ def cluster(scheduler: str) -> Iterator[Any]:
     if scheduler == PROCESSES:
         options = {"n_workers": os.cpu_count(), "threads_per_worker": 1, "host": "127.0.0.1"}
         options |= {"dashboard_address": None, "silence_logs": logging.CRITICAL}
-        before = signal.signal(
-            signal.SIGINT, signal.SIG_IGN
-        )  # workers leave Ctrl-C to this process, which stops them
+        # Workers leave Ctrl-C to this process, which stops them.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             local = distributed.LocalCluster(**options)
         finally:
@@ -65,11 +64,10 @@ def spread(
     workers died.
     """
     distributed = extra("distributed")
-    futures = {
-        client.submit(function, *task, pure=False): number for number, task in enumerate(tasks)
-    }
+    submitted = [client.submit(function, *task, pure=False) for task in tasks]
+    futures = {future: number for number, future in enumerate(submitted)}
     with Progress(title, len(tasks)) as bar:
-        for future in distributed.as_completed(list(futures)):
+        for future in distributed.as_completed(submitted):
             try:
                 result = future.result()
             except distributed.KilledWorker:
@@ -87,20 +85,15 @@ def spread_files(
     if name == "cache":  # which knows itself what is missing
         from ..readers.shapes import MESHES, find_shapes
 
-        targets: dict[Path, Path | None] = dict.fromkeys(
-            find_shapes(given, MESHES, below=True), root
-        )
-        left, options["jobs"] = [*targets], 1
+        left, options["jobs"] = find_shapes(given, MESHES, below=True), 1
+        targets: dict[Path, Path | None] = dict.fromkeys(left, root)
     else:
         root, ending = session.folder(f"{name}d"), "" if name == "decompose" else ENDING
         force = options.get("force", False)
         session.same_settings(root, force)
-        targets = {
-            file: root / f"{place}{ending}" for file, place in places(given, session.out).items()
-        }
-        left = [
-            file for file, place in targets.items() if force or not finished(place or root, file)
-        ]
+        named = places(given, session.out)
+        targets = {file: root / f"{place}{ending}" for file, place in named.items()}
+        left = [file for file in targets if force or not finished(targets[file] or root, file)]
         options["force"] = True  # a task that is repeated finds what the lost worker has written
     settings = options | {"session": replace(session, quiet=True, written=[])}
     failed: dict[Path, str] = {}

@@ -56,6 +56,7 @@ class Session:
     written: Annotated[list[tuple[Path, str]], Parameter(parse=False)] = field(default_factory=list)
     ended: Annotated[float | None, Parameter(parse=False)] = None
     asked: Annotated[dict[str, Any], Parameter(parse=False)] = field(default_factory=dict)
+    source: Annotated[str, Parameter(parse=False)] = ""  # the file that is worked on
 
     @property
     def seconds(self) -> float:

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import InputError, warn
+from ..errors import InputError, near_path, warn
 from ..host import progress
 from ..host.files import atomic_path, write_npz
 from .session import Session
@@ -18,16 +18,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ..estimators import OptimalApproximationEigenmaps as Eigenmaps
+    from ..estimators import Eigenmaps
     from ..readers.rows import Rows
     from ..readers.tables import Table
 
 Source = tuple[Path, str | None, str | None]  # a table, the names of its labels and of its array
 TABULAR = (".csv", ".tsv", ".parquet")  # tables whose columns have names
-BLOCK, LEAST_BLOCKS = (
-    1 << 25,
-    8,
-)  # numbers in a block of rows, and how many blocks a small table still makes
+BESIDE = (".npy", ".txt", ".csv", ".tsv")  # files of labels and texts
+BLOCK = 1 << 25  # numbers in a block of rows
+LEAST_BLOCKS = 8  # of a small table
 
 
 def embed(
@@ -38,6 +37,7 @@ def embed(
     coordinates: Literal["auto", "map", "sphere", "vectors"] = "auto",
     labels: str | None = None,
     text: str | None = None,
+    images: str | None = None,
     columns: str | None = None,
     drop: str | None = None,
     missing: Literal["error", "drop"] = "error",
@@ -60,6 +60,7 @@ def embed(
       eigenprobe embed features.npz --labels labels
       eigenprobe embed cells.csv --labels celltype --text barcode -k 5 --metric euclidean
       eigenprobe embed train.npy --labels classes.npy --new test.npy --solver network
+      eigenprobe embed photos.csv --text caption --images file
       eigenprobe embed cells.h5ad --labels cell_type --key obsm/X_pca
       eigenprobe embed s3://bucket/rows.parquet --scheduler tcp://10.0.0.1:8786 --out placed
 
@@ -74,6 +75,8 @@ def embed(
             per row (npy, text); used for colours only
         text: the column or array that is shown on hover and searched in the report, or a file with
             a line per row
+        images: pictures of the rows, shown on hover and in place of points where one zooms in: a
+            folder with one per row in the order of their names, or the column of file names
         columns: the columns that are features, by name or by number from 0, as in a,b,c; all
             numbers unless given
         drop: columns that are no features
@@ -95,49 +98,54 @@ def embed(
         scheduler: address of a Dask scheduler, or processes: rows are fitted here, workers place
             blocks of all rows
     """
-    from ..estimators import OptimalApproximationEigenmaps
+    for name, given in (("labels", labels), ("text", text)):
+        if given and Path(given).suffix in BESIDE and not (path := Path(given)).is_file():
+            raise InputError(f"--{name}: no such file: {given}{near_path(path)}")
+    import numpy as np
+
+    from ..estimators import Eigenmaps
     from ..readers.tables import read_table
 
     folder = session.folder(table.stem)
     session.refuse_existing(path := folder / "embedding.npz", force)
-    options: dict[str, Any] = {"n_neighbors": neighbors, "max_samples": sample}
-    options = {name: value for name, value in options.items() if value is not None}
     if not layout and coordinates == "auto":
         coordinates = "sphere"
-    options |= {
-        "solver": solver,
-        "metric": metric,
-        "map_dimensions": map_dimensions,
-        "coordinates": coordinates,
-    }
-    estimator = OptimalApproximationEigenmaps(
-        k, random_state=session.seed, device=session.device(), **options
-    )
+    options: dict[str, Any] = {"solver": solver, "metric": metric, "coordinates": coordinates}
+    options |= {"map_dimensions": map_dimensions, "random_state": session.seed}
+    options |= {} if neighbors is None else {"n_neighbors": neighbors}
+    options |= {} if sample is None else {"max_samples": sample}
+    estimator = Eigenmaps(k, device=session.device(), **options)
     progress.stage(f"reading {table.name}")
     tabular, left_out, chosen = table.suffix.lower() in TABULAR, _words(drop), _words(columns)
     if tabular:  # elsewhere texts and labels are arrays of their own
-        left_out += [
-            name for name in (text, labels) if name is not None and not Path(name).is_file()
-        ]
+        left_out += [name for name in (text, labels, images) if name and not Path(name).exists()]
     read: Any = partial(read_table, table, key=key, columns=chosen, drop=left_out)
-    words = None if text is None else read(text).labels
+    beside = {"texts": None if text is None else read(text).labels}
+    if images is not None and Path(images).is_dir():
+        from ..viz.scatter import image_files
+
+        beside["images"] = np.asarray(image_files(Path(images)), object)
+    elif images is not None:
+        beside["images"] = np.asarray([table.parent / str(name) for name in read(images).labels])
     rows = None
     if scheduler is None or labels is not None:
         rows = read(labels)
         kept = _complete(table, rows, missing)
-        rows = rows._replace(
-            features=rows.features[kept], labels=None if rows.labels is None else rows.labels[kept]
-        )
-        words = None if words is None else words[kept]
+        for name, values in beside.items():
+            if values is not None and len(values) != rows.features.shape[0]:
+                wrong = f"expected {rows.features.shape[0]}, got {len(values)}"
+                raise InputError(f"a row has one of the {name}: {wrong}")
+        rows = rows._replace(features=rows.features[kept])
+        if rows.labels is not None:
+            rows = rows._replace(labels=rows.labels[kept])
+        beside = {name: None if each is None else each[kept] for name, each in beside.items()}
     fresh = None
     if new is not None:
-        names = (
-            {"columns": [] if rows is None else rows.names}
-            if tabular
-            else {"columns": chosen, "drop": left_out}
-        )
-        beside = read_table(new, key=key, **names)
-        fresh = beside.features[_complete(new, beside, missing)]
+        names: Any = {"columns": chosen, "drop": left_out}
+        if tabular:
+            names = {"columns": [] if rows is None else rows.names}
+        others = read_table(new, key=key, **names)
+        fresh = others.features[_complete(new, others, missing)]
     if scheduler is not None or rows is None:
         source = (table, labels, key)
         estimator, arrays = _spread_rows(
@@ -162,20 +170,17 @@ def embed(
             arrays["new_layout"] = estimator.place(fresh)
     if rows is not None and rows.labels is not None:
         arrays["labels"] = rows.labels.astype(str) if rows.labels.dtype == object else rows.labels
+    if beside["texts"] is not None:
+        arrays["texts"] = beside["texts"].astype(str)
     write_npz(path, arrays)
     session.wrote(path, f"arrays {', '.join(arrays)}")
     if report:
         from ..viz.scatter import write_scatter
 
         progress.stage("writing the report")
-        drawn: Any = {
-            name: arrays.get(name) for name in ("new", "layout", "new_layout", "eigenvalues")
-        }
-        drawn |= {
-            "labels": None if rows is None else rows.named,
-            "title": table.name,
-            "texts": words,
-        }
+        names = ("new", "layout", "new_layout", "eigenvalues")
+        drawn: Any = beside | {name: arrays.get(name) for name in names}
+        drawn |= {"labels": None if rows is None else rows.named, "title": table.name}
         write_scatter(page := folder / "report.html", arrays["embedding"], **drawn)
         session.wrote(page, "open in any browser")
     count = len(arrays["embedding"])
@@ -199,11 +204,9 @@ def _complete(path: Path, table: Table, missing: str) -> slice | NDArray[np.int6
     from scipy.sparse import issparse
 
     features = table.features
-    if (
-        issparse(features)
-        or features.dtype.kind != "f"
-        or (whole := np.isfinite(features).all(1)).all()
-    ):
+    if issparse(features) or features.dtype.kind != "f":
+        return slice(None)
+    if (whole := np.isfinite(features).all(1)).all():
         return slice(None)
     bad = int((~whole).sum())
     if missing == "error":
@@ -241,45 +244,40 @@ def _spread_rows(
             )
     else:
         count = min(n, rows_to_fit(estimator, rows.shape[1]))
-        chosen = np.random.default_rng(estimator.random_state).choice(
-            n, count, replace=False, shuffle=False
-        )
+        drawn = np.random.default_rng(estimator.random_state)
+        chosen = drawn.choice(n, count, replace=False, shuffle=False)
         progress.stage(f"embedding {count} of {n} rows (--sample fits fewer)")
         chosen.sort()
         estimator.fit(checked(rows.take(chosen), chosen).float())
         if layout:
             estimator.layout_  # noqa: B018 (made now, and saved with the rest)
         estimator.save(fitted)
-    opened = (
-        source,
-        fitted,
-        (fitted / "estimator.json").stat().st_mtime_ns,
-    )  # workers outlive a command
+    stamp = (fitted / "estimator.json").stat().st_mtime_ns  # workers outlive a command
+    opened = (source, fitted, stamp)
     size = max(1, min(BLOCK // rows.shape[1], -(-n // LEAST_BLOCKS)))
-    tasks = [
-        (opened, at, min(at + size, n), fitted / f"rows-{at:012d}.npy") for at in range(0, n, size)
-    ]
+    tasks = []
+    for at in range(0, n, size):
+        tasks.append((opened, at, min(at + size, n), fitted / f"rows-{at:012d}.npy"))
     missing = [task for task in tasks if not task[-1].is_file()]
     with cluster(scheduler) as client:
-        lost = [
-            result for _, result in spread(client, _place_rows, missing, "placing rows") if result
-        ]
+        placed = spread(client, _place_rows, missing, "placing rows")
+        lost = [result for _, result in placed if result]
     if lost:
         raise InputError(f"{len(lost)} of {len(tasks)} blocks of rows were not placed: {lost[0]}")
-    placed = np.concatenate([np.load(task[-1]) for task in tasks])
+    values = np.concatenate([np.load(task[-1]) for task in tasks])
     shutil.rmtree(fitted)
     k = estimator.n_components
-    arrays = {"embedding": placed[:, :k], "eigenvalues": estimator.eigenvalues_}
-    return estimator, arrays | ({"layout": placed[:, k:]} if layout else {})
+    arrays = {"embedding": values[:, :k], "eigenvalues": estimator.eigenvalues_}
+    return estimator, arrays | ({"layout": values[:, k:]} if layout else {})
 
 
 @lru_cache(maxsize=1)
 def _opened(source: Source, fitted: Path, stamp: int) -> tuple[Rows, Eigenmaps]:
     """Once per worker: a csv file is read whole, and a model of a million rows has 1.5 GB."""
-    from ..estimators import OptimalApproximationEigenmaps
+    from ..estimators import Eigenmaps
     from ..readers.rows import open_rows
 
-    return open_rows(*source), OptimalApproximationEigenmaps.load(fitted)
+    return open_rows(*source), Eigenmaps.load(fitted)
 
 
 def _place_rows(opened: tuple[Source, Path, int], start: int, stop: int, target: Path) -> str:
@@ -293,9 +291,8 @@ def _place_rows(opened: tuple[Source, Path, int], start: int, stop: int, target:
     try:
         (table, estimator), numbers = _opened(*opened), np.arange(start, stop)
         rows = checked(table.take(numbers), numbers).float()
-        values = [estimator.transform(rows)] + (
-            [estimator.place(rows)] if "layout_" in vars(estimator) else []
-        )
+        values = [estimator.transform(rows)]
+        values += [estimator.place(rows)] if "layout_" in vars(estimator) else []
     except InputError as error:
         return str(error)
     with atomic_path(target) as temporary, temporary.open("wb") as file:

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import InputError
+from ..errors import InputError, extra
 from ..host import progress
+from ..host.files import Archive, atomic_path
 from .session import Session
 
 if TYPE_CHECKING:
@@ -71,18 +72,24 @@ def export(
       eigenprobe export bunny/basis.safetensors bunny.ply --colour 2
       eigenprobe export bunny/basis.safetensors bunny.csv -k 10
       eigenprobe export bunny/basis.safetensors bunny.mat
+      eigenprobe export table/embedding.npz map.parquet
 
     Args:
-        basis: basis.safetensors, as decompose and encode write it
+        basis: basis.safetensors, as decompose and encode write it, or embedding.npz of embed
         target: a .ply, .vtk or .vtu file (points, faces, scalars), .csv (a line per point), or .npz
-            or .mat (arrays; counted from 1 in Matlab)
+            or .mat (arrays; counted from 1 in Matlab); of a map .parquet or .csv (x, y, label,
+            text), which other viewers open
         k: only the first so many vectors
         colour: colours of this vector, counted from 1, in a .ply file
         force: overwrite the target
     """
+    session.refuse_existing(target, force, "another file")
+    if basis.suffix == ".npz":
+        session.wrote(target, f"{_write_map(basis, target)} rows")
+        session.finish(f"exported {basis}")
+        return
     from ..basis import Basis
 
-    session.refuse_existing(target, force, "another file")
     loaded = Basis.load(basis)
     loaded = loaded if k is None else loaded.truncate(k)
     if colour is None:
@@ -91,6 +98,28 @@ def export(
         _write_coloured(target, loaded, colour)
     session.wrote(target, f"{loaded.n} points, {k or loaded.k} vectors")
     session.finish(f"exported {basis}")
+
+
+def _write_map(source: Path, target: Path) -> int:
+    """Where the rows of an embedded table are drawn, with their labels and texts; how many."""
+    import pandas
+
+    if target.suffix not in (".parquet", ".csv"):
+        raise InputError(f"a map is written as .parquet or .csv, got {target.name!r}")
+    with Archive(source) as arrays:
+        held = arrays.keys()
+        places = arrays["layout" if "layout" in held else "embedding"]
+        table = pandas.DataFrame(dict(zip("xyz", places.T, strict=False)))
+        for name in ("labels", "texts"):
+            if name in held:
+                table[name[:-1]] = arrays[name]
+    with atomic_path(target) as temporary:
+        if target.suffix == ".csv":
+            table.to_csv(temporary, index=False)
+        else:
+            extra("pyarrow")
+            table.to_parquet(temporary, index=False)
+    return len(table)
 
 
 def _write_coloured(target: Path, basis: Basis, colour: int) -> None:

@@ -37,18 +37,9 @@ from ..cloud import (
     points_and_faces,
     values_by_cloud,
 )
-from ..eigen import (
-    Eigenpairs,
-    RitzPairs,
-    Span,
-    basis_of,
-    rotate,
-    solve,
-    solve_shifted,
-    with_derivatives,
-)
+from ..eigen import Eigenpairs, RitzPairs, basis_of, rotate, solve, solve_shifted, with_derivatives
 from ..eigen.filtered import UNRESOLVED
-from ..errors import InputError, heard_warnings, held_warnings, warn
+from ..errors import InputError, heard_warnings, held_warnings, near, warn
 from ..extensions import KernelExtension
 from ..graph import Placed
 from ..host.files import Facts
@@ -84,6 +75,7 @@ class OperatorOptions(TypedDict, total=False):
     smoother: Kind | Smoother
     metric: Space
     neighbours: Neighbours | None
+    neighbors: Neighbours | None  # the same
     dimension: float | None
     device: str | torch.device | None
     potential: Array | Sequence[Array] | None
@@ -335,7 +327,9 @@ def _basis_of(source: object, request: Request) -> tuple[Basis, Any]:
 def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
     """The closed form: leading eigenvectors of the smoother."""
     if request.options:
-        raise InputError(f"method 'direct' does not know the option {sorted(request.options)[0]!r}")
+        name = sorted(request.options)[0]
+        asked = near(name, Options.__annotations__)
+        raise InputError(f"method 'direct' does not know the option {name!r}{asked}")
     with limited_threads(x.device, len(x)):
         wanted = request.operator.traced(origin, request.asked)
         if request.asked and wanted.resolution == "auto":
@@ -368,7 +362,7 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
         ):
             warn_of_errors(prepared, rotation, wanted.dimension is not None)
         function = KernelExtension(cloud.points, rotation.vectors, wanted.search_metric)
-        basis = basis_of(rotation, smoother, cloud, info=info | found, extension=lambda _: function)
+        basis = basis_of(rotation, smoother, cloud, info=info | found, extension=function)
         if wanted.differentiable(smoother):
             basis = with_derivatives(basis, rotation, smoother, cloud, origin.points, following)
     kept = isinstance(wanted.smoother, Smoother) or smoother.n <= KEPT
@@ -427,7 +421,7 @@ def _rotation(
     following = math.inf
     if probes is None:
         pairs = _pairs(smoother, request, generator, min(k + moving, smoother.n))
-        rotation = rotate(Span(pairs.vectors[:, :k], pairs.gaps[:k]), smoother, k)
+        rotation = rotate(pairs.vectors[:, :k], smoother, k, gaps=pairs.gaps[:k])
         if len(pairs.gaps) > k:
             following = float(pairs.gaps[k]) / float(smoother.step_time)
     elif smoother.lowest is None and isinstance(probes, str):

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ..basis import Basis
 from ..cloud import Frame, Origin, check_points
-from ..eigen import Span, basis_of, rotate
+from ..eigen import basis_of, rotate
 from ..eigen.solve import block_columns, solve_each
 from ..errors import InputError
 from ..extensions import KernelExtension
@@ -127,7 +127,7 @@ def solve_stack(clouds: Sequence[Tensor], request: Request) -> list[Basis | None
     generator = torch.Generator(points.device).manual_seed(request.seed)
     pairs = solve_each(smoother, request.k, tol=request.tol, generator=generator)
     padded = replace(smoother, mass=stacked.padded(smoother.mass, 1.0))
-    turned = rotate(Span(pairs.vectors, pairs.gaps), padded, request.k)
+    turned = rotate(pairs.vectors, padded, request.k, gaps=pairs.gaps)
     vectors, parts, cuts = (
         turned.vectors,
         stacked.parts(smoother.components),
@@ -136,9 +136,9 @@ def solve_stack(clouds: Sequence[Tensor], request: Request) -> list[Basis | None
     result: list[Basis | None] = []
     for i, (x, order) in enumerate(zip(clouds, orders, strict=True)):
         cloud = Placed(x, frames[i], None if order is None else order.argsort(), order, cuts[i])
-        basis = basis_of(turned.of(i, len(x)), smoother, cloud, info={"components": parts[i]})
-        extension = KernelExtension(cloud.points, vectors[i, : len(x)])
-        result.append(replace(basis, extension=extension, source=OperatorSource(request.operator)))
+        kernel, info = KernelExtension(cloud.points, vectors[i, : len(x)]), {"components": parts[i]}
+        basis = basis_of(turned.of(i, len(x)), smoother, cloud, extension=kernel, info=info)
+        result.append(replace(basis, source=OperatorSource(request.operator)))
     return result
 
 

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, replace
+from itertools import compress
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,39 +28,40 @@ from torch import Tensor
 from ..errors import warn
 from ..host.progress import report
 from ..host.threads import side_by_side
-from .problem import Eigenpairs, Problem, floor, growth, inner, spectral_bounds, times, without
+from .problem import (
+    Eigenpairs,
+    Problem,
+    floor,
+    growth,
+    inner,
+    normal_block,
+    spectral_bounds,
+    times,
+    without,
+)
 
+PATIENT = 200  # sweeps at most
 AT_ONCE = 4  # sweeps at most without Rayleigh-Ritz in between
 UNRESOLVED = "are not resolved by the residual reached"
 
 
-def suits(problem: Problem) -> bool:
-    return True
-
-
 def solve(problem: Problem) -> Eigenpairs:
-    return refine(problem, problem.block(), fresh=problem.start is None)
+    size, interval = (problem.n, problem.width), _first_interval(problem)
+    block = normal_block(size, problem.generator, problem.operator.device, torch.float32)
+    return refine(problem, _blind(problem, block, interval), interval)
 
 
 def refine(
-    problem: Problem,
-    block: Tensor,
-    *,
-    fresh: bool = False,
-    interval: _Interval | None = None,
-    pairs: Pairs | None = None,
+    problem: Problem, block: Tensor, interval: _Interval | None = None, pairs: Pairs | None = None
 ) -> Eigenpairs:
-    """Sweep ``block (n, p)`` until the wanted Ritz pairs have converged; ``fresh``: it is random.
-    What is known of it are the ``interval`` that filters damp and the ``pairs`` of its columns.
+    """Sweep ``block (n, p)`` until the wanted Ritz pairs have converged. What may be known are the
+    ``interval`` that filters damp and the ``pairs`` of the columns.
 
     Vectors ``(n, wanted)`` float64 and gaps ``(wanted,)``; of several clouds ``(b, wanted)``.
     """
     number = torch.arange(block.shape[1])
     needed = number < torch.tensor(problem.wanted_each)[:, None]  # (b, p)
     sweeps, now = 0, math.inf
-    if fresh:
-        interval = _first_interval(problem)
-        block, sweeps = _blind(problem, block, interval)
     for dtype in (torch.float32, torch.float64)[block.dtype == torch.float64 :]:
         block, least, before = block.to(dtype), floor(dtype), math.inf
         while True:  # until converged or no longer gaining in this precision
@@ -71,9 +73,8 @@ def refine(
             worst = float(torch.where(left, pairs.residuals, 0.0).max())
             # Near the least that the precision allows a sweep no longer halves the residual.
             stalled = worst < 16 * least and worst > before / 2
-            if not bool(left.any()) or stalled or sweeps >= problem.max_sweeps:
+            if not bool(left.any()) or stalled or sweeps >= PATIENT:
                 break
-            # A good start needs neither a first sweep nor bounds.
             interval = (interval or _first_interval(problem)).below(pairs)
             rates = growth(1 - pairs.gaps, interval.lo, interval.hi)  # (b, p)
             need = _need(problem, pairs, rates, left, target)
@@ -104,9 +105,13 @@ def _refine_apart(
     vectors = block.new_zeros((problem.n, problem.wanted), dtype=torch.float64)
     gaps = torch.full((len(slower), problem.wanted), math.inf, dtype=torch.float64)
     for chosen in (~slower, slower):
-        part, rows = problem.of_clouds(chosen)
+        own, each = chosen.tolist(), problem.each
+        rows = each.spread(chosen.to(block.device)).nonzero()[:, 0]
+        wanted, sizes = compress(problem.wanted_each, own), compress(each.sizes, own)
+        part = problem.restricted(rows, problem.known[rows], wanted, sizes)
         known = Pairs(pairs.gaps[chosen], pairs.residuals[chosen], pairs.dtype)
-        found = refine(part, block[rows], interval=interval.of(chosen), pairs=known)
+        limits = _Interval(*(bound[chosen] for bound in interval))
+        found = refine(part, block[rows], limits, known)
         vectors[rows, : part.wanted] = found.vectors.double()
         gaps[chosen, : part.wanted] = found.gaps
     return Eigenpairs(vectors, gaps)
@@ -124,8 +129,7 @@ def _target(problem: Problem, pairs: Pairs, least: float) -> Tensor:
     return enough.clamp_min(least)
 
 
-@dataclass(frozen=True)
-class Pairs:
+class Pairs(NamedTuple):
     """Ritz values of a block and the norms of their residuals, ``(b, p)`` float64 on the host, as
     products in the precision ``dtype`` tell them.
     """
@@ -135,17 +139,12 @@ class Pairs:
     dtype: torch.dtype
 
 
-@dataclass(frozen=True)
-class _Interval:
+class _Interval(NamedTuple):
     """What a filter damps, [lo, hi], and the top of the spectrum, ``(b,)`` on the host."""
 
     lo: Tensor
     hi: Tensor
     top: Tensor
-
-    def of(self, chosen: Tensor) -> _Interval:
-        """The same of some clouds, ``chosen (b,)`` bool."""
-        return _Interval(self.lo[chosen], self.hi[chosen], self.top[chosen])
 
     def below(self, pairs: Pairs) -> _Interval:
         """The interval that ends at the lowest Ritz value."""
@@ -157,9 +156,8 @@ class _Interval:
         # raised.
         lower = lowest - pairs.residuals[:, -1] - (self.top - lowest) / 16
         above = lowest > self.lo
-        return replace(
-            self, lo=torch.where(above, self.lo, lower), hi=torch.where(above, hi, self.hi)
-        )
+        lo, hi = torch.where(above, self.lo, lower), torch.where(above, hi, self.hi)
+        return _Interval(lo, hi, self.top)
 
 
 def _first_interval(problem: Problem) -> _Interval:
@@ -170,9 +168,9 @@ def _first_interval(problem: Problem) -> _Interval:
     return _Interval(lo, hi.maximum((lo + 3 * top) / 4), top)
 
 
-def _blind(problem: Problem, block: Tensor, interval: _Interval) -> tuple[Tensor, int]:
-    """The random block after its first sweeps, and their number."""
-    degree, sweeps = 8, 1  # before anything is known about the spectrum
+def _blind(problem: Problem, block: Tensor, interval: _Interval) -> Tensor:
+    """A random block after its first sweeps, before anything is known about the spectrum."""
+    degree, sweeps = 8, 1
     if problem.surface:
         fastest = float(growth(interval.top[:, None], interval.lo, interval.hi).max())
         degree = math.ceil(_exponent(block.dtype) / max(fastest, problem.tol**0.5))
@@ -180,7 +178,7 @@ def _blind(problem: Problem, block: Tensor, interval: _Interval) -> tuple[Tensor
     for left in range(sweeps)[::-1]:
         block = problem.operator.filter(block, degree, interval.lo, interval.hi)
         block = orthonormal(problem, block) if left else block
-    return block, sweeps
+    return block
 
 
 def _need(problem: Problem, pairs: Pairs, rates: Tensor, left: Tensor, target: Tensor) -> Tensor:

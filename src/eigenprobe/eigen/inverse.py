@@ -51,9 +51,9 @@ def suits(problem: Problem) -> bool:
         return False
     if operator.entries <= CHAIN * problem.n:
         return True
-    few = problem.n <= MOST and problem.start is None and operator.device.type == "cpu"
+    few = problem.n <= MOST and operator.device.type == "cpu"
     few = (few or not problem.known.shape[1]) and operator.entries <= PLANAR * problem.n
-    return few and operator.growth <= EXPANDING
+    return few and operator.expansion <= EXPANDING
 
 
 def solve(problem: Problem) -> Eigenpairs:
@@ -209,7 +209,12 @@ def smallest_pairs(
     values, found, left = _krylov(inverse, pole, rows, k, enough, generator)
     if left > 1:
         warn(f"shift-and-invert filled its space at {left:.1e} times the residual {accuracy:.0e}")
-    while _repeated(values, pole) or int((values < pole).sum()) + len(rows) < below:
+    while True:
+        # As many copies as a block can find may be more; to 1e-4, since copies of a sample differ.
+        first, last = values[: 1 - BLOCK], values[BLOCK - 1 :]
+        repeated = bool((last - first <= 1e-4 * (first + abs(pole))).any())
+        if not repeated and int((values < pole).sum()) + len(rows) >= below:
+            break
         more, new, _ = _krylov(inverse, pole, torch.cat([rows, found]), BLOCK, enough, generator)
         if float(more[0]) + abs(pole) >= (float(values[k - 1]) + abs(pole)) * (1 - 1e-9):
             break
@@ -254,15 +259,6 @@ def solve_shifted(smoother: Smoother, k: int, gap: float) -> Eigenpairs | None:
             return Eigenpairs(q, g, "shifted", residual)
         before, gap = gaps, max(second, EPS)
     return None
-
-
-def _repeated(values: Tensor, pole: float) -> bool:
-    """Whether some value, of those ascending, has as many copies as a block can find, and so
-    perhaps more: to a relative 1e-4, since copies of a sample differ.
-    """
-    last = BLOCK - 1
-    first = values[:-last]
-    return bool((values[last:] - first <= 1e-4 * (first + abs(pole))).any())
 
 
 def _krylov(

@@ -25,9 +25,8 @@ Algebra of sparse CSR matrices on the device of their operands: what a hierarchy
 Values keep their precision, indices have 32 bits where they suffice.  Rows need not be sorted.
 """
 
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -41,44 +40,28 @@ EXPANDER = 1.5  # ratio of the entries of a level to those of the one above that
 PRODUCTS = 1 << 27  # written out at once: about four gigabytes
 
 
-@dataclass(frozen=True)
-class Level:
-    """``H`` and ``G`` (None: identity) of one level, and its null vectors."""
+class Level(NamedTuple):
+    """``H`` and ``G`` (None: identity) of one level, its null vectors, and the way to the next
+    coarser one.
+    """
 
     laplacian: Tensor  # CSR (n, n) float64
-    gram: Tensor | None  # CSR (n, n) float64, or None
+    gram: Tensor | None  # CSR (n, n) float64
     known: Tensor  # (n, c) float64
     scale: Tensor  # (n, 1) D^-1/2
     scaled: Tensor  # S
-
-    @property
-    def n(self) -> int:
-        return self.laplacian.shape[0]
-
-
-@dataclass(frozen=True)
-class Finer(Level):
-    """With the way to the next coarser level."""
-
-    smooth: Tensor  # the smoothing polynomial, a matrix with the pattern of S
-    down: Tensor  # P^T
-    up: Tensor  # P
+    # The smoothing polynomial with the pattern of S; on the coarsest level, unless it is too large,
+    # the pseudo-inverse of S, which is dense.
+    smooth: Tensor
+    down: Any = None  # P^T, None on the coarsest level
+    up: Any = None  # P
 
     def prolong(self, x: Tensor) -> Tensor:
         """Coarse vectors ``(m, p)`` as vectors of this level: ``D^-1/2 P x``."""
         return (self.up @ x).mul_(self.scale)
 
 
-@dataclass(frozen=True)
-class Coarsest(Level):
-    """The last level; ``inverse`` is the pseudo-inverse of S, or its smoothing where that would be
-    too large.
-    """
-
-    inverse: Tensor
-
-
-Levels = list[Finer | Coarsest]
+Levels = list[Level]
 
 
 def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> Levels:
@@ -108,12 +91,10 @@ def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> Levels:
             entries = EXPANDER * len(matrix.values())
             last = count > most and _coarse_entries(back, matrix, prolong) > entries
         if last:
-            inverse = (
-                _pseudo_inverse(matrix, null) if n <= most else in_precision(_smoothing(matrix, on))
-            )
-            return [*levels, Coarsest(*level, inverse)]
-        known = coarse_known
-        levels.append(Finer(*level, *map(in_precision, (_smoothing(matrix, on), back, prolong))))
+            smooth = _pseudo_inverse(matrix, null) if n <= most else _smoothing(matrix, on)
+            return [*levels, Level(*level, smooth)]
+        known, ways = coarse_known, (in_precision(back), in_precision(prolong))
+        levels.append(Level(*level, _smoothing(matrix, on), *ways))
         laplacian = multiply(back, multiply(matrix, prolong))
         down = scaled(prolong, root)
         up = with_values(back, back.values() * root[back.col_indices()])
@@ -151,15 +132,16 @@ def _smoothing(matrix: Tensor, on: Tensor) -> Tensor:
     """
     centre, half = 1.1, 0.9
     first = 2 * centre / (2 * centre**2 - half**2)
-    return with_values(matrix, 2 * first * on.to(matrix.dtype) - first / centre * matrix.values())
+    values = 2 * first * on.to(matrix.dtype) - first / centre * matrix.values()
+    return with_values(matrix, values.float())
 
 
 def cycle(levels: Levels, residual: Tensor, at: int = 0) -> Tensor:
     """One V-cycle: an approximation of ``S^-1 residual`` for a block ``(n, p)`` on level ``at``."""
     level = levels[at]
-    if isinstance(level, Coarsest):
-        return level.inverse @ residual
     x = level.smooth @ residual
+    if level.down is None:
+        return x
     left = torch.addmm(residual, level.scaled, x, alpha=-1)
     coarse = levels[at + 1].scale  # the coarse level is solved in its own scaled vectors, too
     torch.addmm(
@@ -280,12 +262,4 @@ def row_max(matrix: Tensor, key: Tensor) -> Tensor:
     """The largest of the keys of every row's own and its neighbours' ``(n,)``; keys are whole
     numbers.
     """
-    pointers, columns = matrix.crow_indices(), matrix.col_indices()
-    if not on_host(matrix):
-        return key.scatter_reduce(0, rows_of(matrix), key[columns], "amax")
-    full = pointers.diff().numpy().nonzero()[0]  # reduceat cannot do empty rows
-    out = key.numpy().copy()
-    out[full] = np.maximum(
-        out[full], np.maximum.reduceat(key.numpy()[columns.numpy()], pointers.numpy()[full])
-    )
-    return torch.from_numpy(out)
+    return key.scatter_reduce(0, rows_of(matrix), key[matrix.col_indices()], "amax")

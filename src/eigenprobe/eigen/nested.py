@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ..host.progress import report
 from .filtered import refine
-from .multigrid import Coarsest, Finer, Level, Levels, hierarchy, in_precision, inverse
+from .multigrid import Level, Levels, hierarchy, in_precision, inverse
 from .problem import (
     Eigenpairs,
     Problem,
@@ -46,8 +46,7 @@ def suits(problem: Problem) -> bool:
     connected = problem.known.shape[1] > 0 and problem.labels is None
     if not isinstance(problem.operator, SparseOperator) or not connected:
         return False
-    many = problem.n >= POINTS and problem.start is None
-    return (many or problem.stiff) and problem.sparse.entries <= ENTRIES * problem.n
+    return (problem.n >= POINTS or problem.stiff) and problem.sparse.entries <= ENTRIES * problem.n
 
 
 def solve(problem: Problem) -> Eigenpairs:
@@ -55,7 +54,7 @@ def solve(problem: Problem) -> Eigenpairs:
     levels = hierarchy(
         problem.sparse.laplacian(), problem.known, problem.width + problem.known.shape[1]
     )
-    if not isinstance(last := levels[-1], Coarsest) or last.inverse.layout != torch.strided:
+    if levels[-1].smooth.layout != torch.strided:
         raise Unsuited("coarse levels of this graph fill in")
     start = nested_start(levels, problem.width, goal)
     block = start.x[:, : problem.wanted + GUARDS].double()
@@ -95,12 +94,11 @@ def nested_start(levels: Levels, width: int, goal: Goal) -> Improved:
     rough = goal._replace(tol=math.inf, accuracy=0.01)
     coarsest = levels[-1]
     generator = torch.Generator().manual_seed(0)
-    block = normal_block((coarsest.n, width), generator, coarsest.known.device, torch.float32)
+    size, device = (len(coarsest.known), width), coarsest.known.device
+    block = normal_block(size, generator, device, torch.float32)
     block = inverse(levels, block, len(levels) - 1).mul_(coarsest.scale)
-    finer = [level for level in levels if isinstance(level, Finer)]
-    for at in range(len(finer), 0, -1):
-        block = improve(levels, at, block, rough, SWEEPS // 4).x
-        block = finer[at - 1].prolong(block)
+    for at in range(len(levels) - 1, 0, -1):
+        block = levels[at - 1].prolong(improve(levels, at, block, rough, SWEEPS // 4).x)
     return improve(levels, 0, block, goal, SWEEPS)
 
 

@@ -18,13 +18,12 @@ sparse product and nothing else: shift and scale sit in the stored values, the s
 product itself (``addmm`` in place).
 """
 
-import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -75,20 +74,6 @@ def chebyshev(
     return last_term(step, x, degree)
 
 
-class Operator(Protocol):
-    """A symmetric operator as the solvers see it, in the precision of the block ``(n, p)`` it is
-    given; ``filter`` takes an interval per cloud, ``(b,)`` on the host.
-    """
-
-    n: int
-    device: torch.device
-    each: Segments
-
-    def apply(self, x: Tensor) -> Tensor: ...
-
-    def filter(self, x: Tensor, degree: int, lo: Tensor, hi: Tensor) -> Tensor: ...
-
-
 def smoother_filter(smoother: Smoother, x: Tensor, coefficients: Tensor) -> Tensor:
     """``sum_j c_j T_j(2 A - I) x`` on a smoother with spectrum in [0, 1].
 
@@ -97,18 +82,13 @@ def smoother_filter(smoother: Smoother, x: Tensor, coefficients: Tensor) -> Tens
     padding.
     """
     several, each = coefficients.ndim == 3, smoother.each
-    scale = (coefficients if several else coefficients[:, None]).to(x.dtype)[..., None, None]
-    step, degree = smoother_step(smoother), coefficients.shape[-1] - 1
-    if each.equal:
-        out = torch.zeros((*scale.shape[:2], *x.shape[1:]), dtype=x.dtype, device=x.device)
-        for j, term in enumerate(terms(step, x, degree)):
-            out.addcmul_(scale[:, :, j], term[:, None])
-    else:
-        flat, own = each.stacked(x), each.spread(scale[..., 0])  # (rows, c), (rows, F, D + 1, 1)
-        rows = torch.zeros((len(flat), own.shape[1], flat.shape[1]), dtype=x.dtype, device=x.device)
-        for j, term in enumerate(terms(step, flat, degree)):
-            rows.addcmul_(own[:, :, j], term[:, None])
-        out = each.padded(rows).transpose(1, 2)
+    scale = (coefficients if several else coefficients[:, None]).to(x.dtype)
+    scale = scale[..., None, None] if each.equal else each.spread(scale)[..., None]
+    signal = x if each.equal else each.stacked(x)
+    out = signal.new_zeros((*scale.shape[:2], *signal.shape[1:]))
+    for j, term in enumerate(terms(smoother_step(smoother), signal, scale.shape[2] - 1)):
+        out.addcmul_(scale[:, :, j], term[:, None])
+    out = out if each.equal else each.padded(out).transpose(1, 2)
     return out if several else out[:, 0]
 
 
@@ -144,7 +124,7 @@ def growth(values: Tensor, lo: Tensor, hi: Tensor) -> Tensor:
 
 
 def spectral_bounds(
-    operator: Operator, each: Segments, generator: torch.Generator, steps: int = 12
+    operator: "Operator", each: Segments, generator: torch.Generator, steps: int = 12
 ) -> tuple[Tensor, Tensor]:
     """Intervals ``(b,)``, on the host, that hold the spectrum of every cloud: Lanczos, widened by
     the residuals of its two extreme Ritz values.
@@ -203,7 +183,8 @@ class Unsuited(Exception):
 
 
 class SparseOperator:
-    """A symmetric sparse matrix, reordered by ``order``; one pattern, values in both precisions.
+    """A symmetric sparse matrix, reordered by ``order``; one pattern, values in both precisions. A
+    product is taken in the precision of the block ``(n, p)``.
 
     ``laplacian_diagonal (n,)`` is ``1 - A_ii`` without cancellation, where it is known; ``clouds``
     are the sizes of blocks on the diagonal, empty for one.
@@ -270,7 +251,7 @@ class SparseOperator:
         return self.pattern[1].numel()
 
     @cached_property
-    def growth(self) -> float:
+    def expansion(self) -> float:
         """``log2(|B_4| / |B_2|)``, B_r: the points within r edges of one; the median over eight.
         About the dimension of a graph of points near a manifold, far more on an expander, which
         every factor and coarse level fills in.
@@ -304,7 +285,7 @@ class SparseOperator:
         return self._with(values)
 
     def filter(self, x: Tensor, degree: int, lo: Tensor, hi: Tensor) -> Tensor:
-        """``T_degree(B) x`` with the interval of every cloud."""
+        """``T_degree(B) x`` with the interval of every cloud, ``(b,)`` on the host."""
         centre, half = ((hi + lo) / 2).to(x.device), ((hi - lo) / 2).to(x.device)
         values = self.matrix.values().clone()
         values[self.diagonal] -= self.each.spread(centre)
@@ -334,6 +315,9 @@ class FunctionOperator:
         return chebyshev(self.apply, x, degree, float(lo), float(hi))
 
 
+Operator = SparseOperator | FunctionOperator
+
+
 @dataclass
 class Problem:
     """The leading pairs of ``operator`` beyond the ``known (n, c)`` ones of gap 0; ``guard`` extra
@@ -348,9 +332,7 @@ class Problem:
     wanted_each: tuple[int, ...]  # vectors beyond the known ones, per cloud
     guard: int
     tol: float
-    max_sweeps: int
     generator: torch.Generator
-    start: Tensor | None = None  # (n, any) approximate eigenvectors, in any order
     bounded: bool = False  # whether no eigenvalue is above 1
     surface: bool = False  # whether Weyl's law of surfaces says about where the gaps are
     labels: Tensor | None = None  # (n,) component of every row, where there are several
@@ -372,30 +354,17 @@ class Problem:
         """Columns of a block: the wanted ones and the guards."""
         return min(self.wanted + self.guard, min(self.each.sizes) - self.known.shape[1])
 
-    def within(self, rows: Tensor) -> "Problem":
-        """The same on one component, ``rows`` ascending."""
-        work, root = self.sparse, self.known[rows, :1]
-        start = None if self.start is None else self.start[rows]
+    def restricted(
+        self, rows: Tensor, known: Tensor, wanted: Iterable[int], clouds: Iterable[int] = ()
+    ) -> "Problem":
+        """The same on some components or clouds, ``rows`` ascending."""
         return replace(
             self,
-            operator=work.restricted(rows),
-            known=root / root.norm(),
-            wanted_each=(min(self.wanted, len(rows) - 1),),
-            start=start,
+            operator=self.sparse.restricted(rows, tuple(clouds)),
+            known=known,
+            wanted_each=tuple(wanted),
             labels=None,
         )
-
-    def of_clouds(self, chosen: Tensor) -> tuple["Problem", Tensor]:
-        """The same of some clouds, ``chosen (b,)`` bool on the host, and their rows."""
-        rows = self.each.spread(chosen.to(self.operator.device)).nonzero()[:, 0]
-        sizes = tuple(itertools.compress(self.each.sizes, chosen.tolist()))
-        part = replace(
-            self,
-            operator=self.sparse.restricted(rows, sizes),
-            known=self.known[rows],
-            wanted_each=tuple(itertools.compress(self.wanted_each, chosen.tolist())),
-        )
-        return part, rows
 
     @cached_property
     def stiff(self) -> bool:
@@ -411,13 +380,6 @@ class Problem:
         if not isinstance(self.operator, SparseOperator):
             raise Unsuited("a function has no matrix")
         return self.operator
-
-    def block(self) -> Tensor:
-        """A random block ``(n, width)`` float32, its first columns replaced by the given start."""
-        start = self.known[:, :0] if self.start is None else self.start[:, : self.width]
-        size = (self.n, self.width - start.shape[1])
-        block = normal_block(size, self.generator, self.operator.device, torch.float32)
-        return torch.cat([start.float(), block * self.n**-0.5], 1)
 
 
 def components_of(smoother: Smoother) -> tuple[int, Tensor]:

@@ -18,7 +18,6 @@ and LAPACK has the last word on up to 4096 points.
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +40,6 @@ from .problem import (
     components_of,
     floor,
     inner,
-    normal_block,
     null_vectors,
 )
 
@@ -54,17 +52,13 @@ LOOSEST = 20.0  # residual over tol that no sound answer has
 # Half of the digits of single precision: the inner product of two vectors, and |A q - q| of a
 # known one, that no sound answer has.
 HALF = torch.finfo(torch.float32).eps ** 0.5
-PATIENT = 200  # sweeps
 AFFORDABLE = 4096  # points up to which LAPACK has the last word
 
 
 class Solver(NamedTuple):
-    """A solver of the table: when it is chosen, in words and as a test of the problem, and what it
-    does.
-    """
+    """A row of the table above: a test of the problem, and what is done then."""
 
     name: str
-    chosen_for: str
     suits: Callable[[Problem], bool]
     solve: Callable[[Problem], Eigenpairs]
 
@@ -88,10 +82,10 @@ def solve_dense(problem: Problem) -> Eigenpairs:
 
 
 SOLVERS = (
-    Solver("dense", "a few hundred points, or nearly as many vectors", suits_dense, solve_dense),
-    Solver("inverse", "curves, and surfaces on the host", inverse.suits, inverse.solve),
-    Solver("nested", "many points of low dimension", nested.suits, nested.solve),
-    Solver("filtered", "any operator on any device", filtered.suits, filtered.solve),
+    Solver("dense", suits_dense, solve_dense),
+    Solver("inverse", inverse.suits, inverse.solve),
+    Solver("nested", nested.suits, nested.solve),
+    Solver("filtered", lambda problem: True, filtered.solve),
 )
 
 
@@ -101,8 +95,6 @@ def solve(
     k: int,
     *,
     tol: float = TOLERANCE,
-    max_sweeps: int = PATIENT,
-    start: Tensor | None = None,
     n: int | None = None,
     generator: torch.Generator | None = None,
 ) -> Eigenpairs:
@@ -119,14 +111,11 @@ def solve(
         tensor, sparse CSR or dense; or a function ``(n, p) -> (n, p)`` that applies a symmetric
         operator, with ``n``.
     tol
-        Largest residual ``|A q - mu q|`` of a returned pair. A warning says when ``max_sweeps`` did
-        not reach it.
-    start
-        Approximate eigenvectors ``(n, any)``, in any order.
+        Largest residual ``|A q - mu q|`` of a returned pair. A warning says when it was not
+        reached.
     generator
         Source of the random start; without one a fixed seed makes the result reproducible. A
-        function is called with blocks on its device (or that of ``start``), in float32 and at last
-        in float64.
+        function is called with blocks on its device, in float32 and at last in float64.
 
     Returns
     -------
@@ -140,8 +129,7 @@ def solve(
     [1.0, 0.998027, 0.998027]
     """
     generator = generator or torch.Generator().manual_seed(0)
-    problem, order, dtype = _posed(operator, k, start, n, generator)
-    problem.tol, problem.max_sweeps = tol, max_sweeps
+    problem, order, dtype = _posed(operator, k, n, generator, tol)
     vectors, device = problem.known, problem.operator.device
     found = Eigenpairs(vectors, vectors.new_zeros(vectors.shape[1]), "known")
     if problem.wanted:
@@ -174,12 +162,10 @@ def solve_each(
     known, parts = null_vectors(smoother, k)
     wanted = tuple(k - count for count in parts)
     guard = block_columns(k) - max(wanted)
-    problem = Problem(work, known, wanted, guard, tol, PATIENT, generator, surface=True)
+    problem = Problem(work, known, wanted, guard, tol, generator, surface=True)
     block = known[:, :0], torch.zeros((len(wanted), 0), dtype=torch.float64)
     if max(wanted):
-        size = (work.n, problem.width)
-        start = normal_block(size, generator, work.device, torch.float32)
-        found = filtered.refine(problem, start, fresh=True)
+        found = filtered.solve(problem)
         block = found.vectors, found.gaps.reshape(len(wanted), -1)
     # Every cloud has its own number of known vectors: the others of their columns come last.
     own = torch.arange(known.shape[1]) < torch.tensor(parts)[:, None]
@@ -198,16 +184,14 @@ def block_columns(k: int) -> int:
 
 
 @torch.no_grad()
-def select_solver(
-    operator: Solvable, k: int, *, start: Tensor | None = None, n: int | None = None
-) -> Solver:
-    """The solver that `solve` takes for these arguments, and when it takes it; nothing is solved.
+def select_solver(operator: Solvable, k: int, *, n: int | None = None) -> Solver:
+    """The solver that `solve` takes for these arguments; nothing is solved.
 
     >>> ring = torch.eye(100).roll(1, 0) / 2 + torch.eye(100).roll(-1, 0) / 2
     >>> select_solver(ring.to_sparse_csr(), 3).name
     'dense'
     """
-    problem, *_ = _posed(operator, k, start, n, torch.Generator().manual_seed(0))
+    problem, *_ = _posed(operator, k, n, torch.Generator().manual_seed(0), TOLERANCE)
     alone = replace(problem, labels=None)
     return next(solver for solver in SOLVERS if solver.suits(alone))
 
@@ -219,7 +203,11 @@ def _by_component(problem: Problem, labels: Tensor) -> Eigenpairs:
     sizes = torch.bincount(labels)
     order = labels.argsort(stable=True)
     rows_of_each = [rows for rows in order.split(sizes.tolist()) if len(rows) > 1]
-    found = [_checked(problem.within(rows)) for rows in rows_of_each]
+    found = []
+    for rows in rows_of_each:
+        root = problem.known[rows, :1]
+        wanted = min(problem.wanted, len(rows) - 1)
+        found.append(_checked(problem.restricted(rows, root / root.norm(), [wanted])))
     gaps = torch.cat([pairs.gaps.to(problem.known) for pairs in found])
     first = gaps.argsort(stable=True)[: problem.wanted]
     vectors = problem.known.new_zeros((problem.n, len(first)))
@@ -235,17 +223,15 @@ def _by_component(problem: Problem, labels: Tensor) -> Eigenpairs:
 
 def _checked(problem: Problem) -> Eigenpairs:
     """The answer of the first suitable solver whose answer is sound."""
-    reason, dense = "", SOLVERS[0]
-    affordable = (
-        problem.max_sweeps >= PATIENT and problem.n <= AFFORDABLE
-    )  # and not asked to stop early
-    once_more = [dense] if affordable and not dense.suits(problem) else []
-    last = dense if once_more else SOLVERS[-1]
-    for solver in chain((each for each in SOLVERS if each.suits(problem)), once_more):
+    reason, suited = "", [each for each in SOLVERS if each.suits(problem)]
+    if problem.n <= AFFORDABLE and SOLVERS[0] not in suited:
+        suited.append(SOLVERS[0])
+    for solver in suited:
         try:
             with held_warnings() as said:
                 found = solver.solve(problem)
-            residual, reason = _fault(problem, found, math.inf if solver is last else LOOSEST)
+            loosest = math.inf if solver is suited[-1] else LOOSEST
+            residual, reason = _fault(problem, found, loosest)
         except Unsuited:
             continue
         except (MemoryError, torch.OutOfMemoryError):
@@ -285,58 +271,48 @@ def _fault(problem: Problem, found: Eigenpairs, loosest: float) -> tuple[float, 
 
 
 def _posed(
-    operator: Solvable, k: int, start: Tensor | None, n: int | None, generator: torch.Generator
+    operator: Solvable, k: int, n: int | None, generator: torch.Generator, tol: float
 ) -> tuple[Problem, Tensor | None, torch.dtype]:
     """The problem that solvers get, the order of its rows, and the precision of the answer."""
-    work, order, dtype = _unpack(operator, n, start, generator)
+    smoother = operator if isinstance(operator, Smoother) else None
+    symmetric, order = smoother is not None and smoother.symmetric, None
+    if smoother is not None and symmetric:
+        graph, dtype = smoother.graph, smoother.dtype
+        if graph is None or not graph.ordered:
+            order = memory_order(smoother.matrix, None if graph is None else graph.points)
+        work: Operator = SparseOperator(smoother.matrix, order, smoother.leaving)
+    elif smoother is not None:
+        work = FunctionOperator(smoother.apply_symmetric, smoother.n, smoother.device)
+        dtype = smoother.dtype
+    elif isinstance(operator, Tensor):
+        if operator.ndim != 2 or operator.shape[0] != operator.shape[1]:
+            raise InputError(f"expected a square matrix, got shape {tuple(operator.shape)}")
+        matrix = operator if operator.layout == torch.sparse_csr else operator.to_sparse_csr()
+        order, dtype = memory_order(matrix), matrix.dtype
+        work = SparseOperator(matrix, order)
+    elif callable(operator):
+        if n is None:
+            raise InputError("a function as operator needs the number of points n")
+        work, dtype = FunctionOperator(operator, n, generator.device), torch.float64
+    else:
+        raise InputError(
+            f"expected a smoother, a square tensor or a function, got {type(operator).__name__}"
+        )
     if not 1 <= k <= work.n:
         raise InputError(
             f"expected between 1 and {work.n} eigenpairs for {work.n} points, got k={k}"
         )
-    start = start if start is None or order is None else start[order]
     known = torch.empty((work.n, 0), dtype=torch.float64, device=work.device)
-    bounded = isinstance(operator, Smoother) and operator.symmetric
     surface, labels = False, None
-    if isinstance(operator, Smoother) and operator.fixes_mass:
-        operator = replace(operator, clouds=())
-        null, (count, labels) = null_vectors(operator, k)[0], components_of(operator)
+    if smoother is not None and smoother.fixes_mass:
+        smoother = replace(smoother, clouds=())
+        null, (count, labels) = null_vectors(smoother, k)[0], components_of(smoother)
         if order is not None:
             null, labels = null[order], labels[order]
         if float((work.apply(null) - null).norm(dim=0).max()) <= HALF:
             known = null
         labels = labels if count > 1 and known.shape[1] else None
-        surface = round(operator.dimension) == 2 and operator.kind == "adaptive"
+        surface = round(smoother.dimension) == 2 and smoother.kind == "adaptive"
     wanted, guard = (k - known.shape[1],), max(10, k // 3)
-    problem = Problem(
-        work, known, wanted, guard, TOLERANCE, PATIENT, generator, start, bounded, surface, labels
-    )
+    problem = Problem(work, known, wanted, guard, tol, generator, symmetric, surface, labels)
     return problem, order, dtype
-
-
-def _unpack(
-    operator: Solvable, n: int | None, start: Tensor | None, generator: torch.Generator
-) -> tuple[Operator, Tensor | None, torch.dtype]:
-    """The operator as solvers see it, the order of its rows, and the precision of the answer."""
-    if isinstance(operator, Smoother) and operator.symmetric:
-        graph = operator.graph
-        points, ordered = (None, False) if graph is None else (graph.points, graph.ordered)
-        order = None if ordered else memory_order(operator.matrix, points)
-        return SparseOperator(operator.matrix, order, operator.leaving), order, operator.dtype
-    if isinstance(operator, Tensor):
-        if operator.ndim != 2 or operator.shape[0] != operator.shape[1]:
-            raise InputError(f"expected a square matrix, got shape {tuple(operator.shape)}")
-        matrix = operator if operator.layout == torch.sparse_csr else operator.to_sparse_csr()
-        order = memory_order(matrix)
-        return SparseOperator(matrix, order), order, matrix.dtype
-    if isinstance(operator, Smoother):
-        work = FunctionOperator(operator.apply_symmetric, operator.n, operator.device)
-        return work, None, operator.dtype
-    if not callable(operator):
-        raise InputError(
-            f"expected a smoother, a square tensor or a function, got {type(operator).__name__}"
-        )
-    if n is None:
-        raise InputError("a function as operator needs the number of points n")
-    device = generator.device if start is None else start.device
-    dtype = torch.float64 if start is None else start.dtype
-    return FunctionOperator(operator, n, device), None, dtype

@@ -12,9 +12,8 @@ every cloud has its own rotation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -199,21 +198,6 @@ def canonical_signs(vectors: Tensor, weights: Tensor | None = None) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Span:
-    """Functions among which a basis is sought, in the normalised domain: ``columns (..., n, p)`` =
-    M^1/2 f.
-
-    The first column is the constant one where the mass is known. ``gaps (..., p)`` says that the
-    columns are eigenvectors already. Columns from ``leading`` on only widen the span of those
-    before; nearly dependent ones are left out.
-    """
-
-    columns: Tensor
-    gaps: Tensor | None = None
-    leading: int | None = None
-
-
-@dataclass(frozen=True)
 class RitzPairs:
     """The Ritz pairs of a span, ordered and signed: ``q = columns @ matrix``, up to the sweeps that
     may have left the span.
@@ -238,58 +222,73 @@ class RitzPairs:
 
 @torch.no_grad()
 def rotate(
-    span: Span, smoother: Smoother, k: int, *, turn: bool = True, sweeps: int = 0
+    columns: Tensor,
+    smoother: Smoother,
+    k: int,
+    *,
+    gaps: Tensor | None = None,
+    leading: int | None = None,
+    turn: bool = True,
+    sweeps: int = 0,
 ) -> RitzPairs:
-    """The ``k`` best vectors of a span; ``turn=False`` keeps its columns and orthonormalises them
-    in their order.
+    """The ``k`` best vectors in the span of ``columns (..., n, p)`` = M^1/2 f, of which the first
+    is the constant one where the mass is known.
 
-    ``sweeps`` refinements follow, each a smoothing of the first columns and a new rotation.
+    Parameters
+    ----------
+    gaps
+        ``(..., p)``: the columns are eigenvectors already, with these ``1 - mu``.
+    leading
+        Columns from there on only widen the span of those before; nearly dependent ones are left
+        out.
+    turn
+        ``False`` keeps the columns and orthonormalises them in their order.
+    sweeps
+        Refinements that follow, each a smoothing of the first columns and a new rotation.
     """
-    columns, known = span.columns.double(), int(smoother.fixes_mass)
-    if span.gaps is not None:
-        q, gaps = columns, span.gaps
-        matrix = torch.eye(q.shape[-1], dtype=q.dtype, device=q.device)
+    q, known = columns.double(), int(smoother.fixes_mass)
+    if gaps is not None:
+        return _finish(q, torch.eye(q.shape[-1]).to(q), gaps, smoother, k)
+    q, matrix = _orthonormal(q, leading if turn else None)
+    if turn and smoother.symmetric:
+        gaps, rotation = ritz(q, smoother, known=known)
+        q, matrix = q @ rotation, matrix @ rotation
     else:
-        q, matrix = _orthonormal(columns, span.leading if turn else None)
-        if not bool(torch.isfinite(q).all()):
-            # Columns that are one, to rounding, where masses differ by many decades.
-            size = columns.norm(dim=-2, keepdim=True).clamp_min(torch.finfo(q.dtype).tiny)
-            q = torch.linalg.qr(columns / size).Q
-            matrix = torch.linalg.pinv(columns, rtol=1e-10) @ q
-        if turn and smoother.symmetric:
-            gaps, rotation = ritz(q, smoother, known=known)
-            q, matrix = q @ rotation, matrix @ rotation
-        else:
-            gaps = _quotients(q, smoother)
-        within = q
-        for _ in range(sweeps):
-            q = sweep(q[..., : max(k, span.leading or k)], smoother).double()
-            gaps, rotation = ritz(q, smoother, known=known)
-            q = q @ rotation
-        if sweeps:  # what of the new vectors the span can say
-            matrix = matrix @ (within.mT @ q)
+        gaps = _quotients(q, smoother)
+    within = q
+    for _ in range(sweeps):
+        q = sweep(q[..., : max(k, leading or k)], smoother).double()
+        gaps, rotation = ritz(q, smoother, known=known)
+        q = q @ rotation
+    if sweeps:  # what of the new vectors the span can say
+        matrix = matrix @ (within.mT @ q)
     return _finish(q, matrix, gaps, smoother, k)
 
 
 def _orthonormal(columns: Tensor, leading: int | None) -> tuple[Tensor, Tensor]:
+    """``Q`` and ``T`` with ``columns T = Q``."""
     if leading is not None and leading < columns.shape[-1]:
         q, matrix, present = widen(columns[..., :leading], columns[..., leading:])
         if present.ndim == 1:
-            return q[..., present], matrix[..., present]
-        return q, matrix
-    q, r = orthonormalise(columns, method="cholesky")
-    eye = torch.eye(r.shape[-1], dtype=r.dtype, device=r.device)
-    return q, torch.linalg.solve_triangular(r, eye.expand_as(r), upper=True)
+            q, matrix = q[..., present], matrix[..., present]
+    else:
+        q, r = orthonormalise(columns, method="cholesky")
+        eye = torch.eye(r.shape[-1], dtype=r.dtype, device=r.device)
+        matrix = torch.linalg.solve_triangular(r, eye.expand_as(r), upper=True)
+    if not bool(torch.isfinite(q).all()):
+        # Columns that are one, to rounding, where masses differ by many decades.
+        size = columns.norm(dim=-2, keepdim=True).clamp_min(torch.finfo(columns.dtype).tiny)
+        q = torch.linalg.qr(columns / size).Q
+        matrix = torch.linalg.pinv(columns, rtol=1e-10) @ q
+    return q, matrix
 
 
 def _quotients(q: Tensor, smoother: Smoother) -> Tensor:
-    """``1 - mu`` of the columns as they are."""
-    if smoother.symmetric:
-        return (q * (q - smoother.apply(q.to(smoother.dtype)))).sum(-2)
-    # S v = mu v in the learned mass q_1^2: v = q / q_1, so v^T M S v = (q q_1)^T S (q / q_1).
-    first = q[..., :1]
-    v = q / first
-    return (q * first * (v - smoother.apply(v.to(smoother.dtype)))).sum(-2)
+    """``1 - mu`` of the columns as they are; of a `row` smoother S v = mu v in the learned mass
+    q_1^2: v = q / q_1, so v^T M S v = (q q_1)^T S (q / q_1)."""
+    root = torch.ones_like(q[..., :1]) if smoother.symmetric else q[..., :1]
+    v = q / root
+    return (q * root * (v - smoother.apply(v.to(smoother.dtype)))).sum(-2)
 
 
 def _finish(q: Tensor, matrix: Tensor, gaps: Tensor, smoother: Smoother, k: int) -> RitzPairs:
@@ -325,38 +324,15 @@ def _finish(q: Tensor, matrix: Tensor, gaps: Tensor, smoother: Smoother, k: int)
     return RitzPairs(q, matrix, mass, gaps, values)
 
 
-Extend = Callable[[RitzPairs], Extension] | None
-
-
-def basis_from_span(
-    span: Span,
-    smoother: Smoother,
-    k: int,
-    cloud: Placed,
-    *,
-    extension: Extend = None,
-    info: Facts | None = None,
-    **how: Any,
-) -> Basis:
-    """The basis of ``k`` vectors that a span holds; ``how`` are options of `rotate`.
-
-    ``extension`` makes values at new points from the Ritz pairs; ``info`` is added to what the
-    smoother says.
-    """
-    return basis_of(
-        rotate(span, smoother, k, **how), smoother, cloud, extension=extension, info=info
-    )
-
-
 def basis_of(
-    rotation: RitzPairs,
+    pairs: RitzPairs,
     smoother: Smoother,
     cloud: Placed,
     *,
-    extension: Extend = None,
+    extension: Extension | None = None,
     info: Facts | None = None,
 ) -> Basis:
-    """The basis of one cloud from its Ritz pairs."""
+    """The basis of one cloud from its Ritz pairs; ``extension`` is their values at new points."""
     facts: Facts = {"smoother": smoother.kind, "dimension": float(smoother.dimension)}
     facts |= info or {}
     if cloud.duplicates:
@@ -365,11 +341,10 @@ def basis_of(
     if cut is not None:
         facts["short_cuts"] = len(cut)
         cut = cut if cloud.kept is None else cloud.kept[cut]
-    mass, vectors = cloud.spread(rotation.mass, rotation.vectors)
-    normalized = rotation.q if cloud.rows is None else vectors * mass.sqrt()[:, None]
-    values = rotation.eigenvalues / cloud.frame.scale**2
-    function = None if extension is None else extension(rotation)
-    source = OperatorSource(kept=Prepared(cloud, smoother)) if not smoother.clouds else None
+    mass, vectors = cloud.spread(pairs.mass, pairs.vectors)
+    normalized = pairs.q if cloud.rows is None else vectors * mass.sqrt()[:, None]
+    values = pairs.eigenvalues / cloud.frame.scale**2
+    source = None if smoother.clouds else OperatorSource(kept=Prepared(cloud, smoother))
     return Basis(
-        normalized, mass, values, cloud.given, facts, function, short_cuts=cut, source=source
+        normalized, mass, values, cloud.given, facts, extension, short_cuts=cut, source=source
     )

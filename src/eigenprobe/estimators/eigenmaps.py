@@ -355,12 +355,18 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_is_fitted(self)
         return self._places(self._open(X, reset=False), self.map_dimensions)
 
-    def plot(self, labels: Any = None, **options: Any) -> Any:
+    def plot(self, labels: Any = None, *, interactive: bool = False, **options: Any) -> Any:
         """The map of the fitted rows as a matplotlib Figure, coloured by ``labels (n,)`` or by the
-        groups found.
+        groups found; with ``interactive``, the page of `report` in a notebook.
 
-        ``options`` are those of `viz.charts.embeddings`: path, names, side, limit.
+        ``options`` are those of `viz.charts.embeddings`: path, names, side, limit; of an
+        interactive map those of `viz.scatter.scatter_page`.
         """
+        if interactive:
+            from ..viz.notebook import InteractiveScene
+            from ..viz.scatter import scatter_page
+
+            return InteractiveScene(scatter_page(self, labels, **options), 820)
         from ..viz.charts import embeddings
         from ..viz.classes import find_groups
 

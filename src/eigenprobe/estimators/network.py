@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..eigen import Span, basis_from_span
+from ..eigen import basis_of, rotate
 from ..errors import InputError, RankError
 from ..extensions import ContextExtension, NeighbourhoodExtension, outputs
 from ..graph.arranged import Arranged
@@ -54,17 +54,14 @@ def fit_by_network(clouds: Sequence[Arranged], count: int, seed: int, training: 
         cloud, smoother, features[0], torch.ones_like(features[0][0])
     )
     try:
-        return basis_from_span(
-            Span(outputs(network, features[0]) * root_mass(smoother)[:, None]),
-            smoother,
-            count,
-            cloud,
-            extension=lambda r: ContextExtension(network, extended, r.matrix),
-            info=facts(cloud, smoother) | {"steps": training.steps, "subsets": len(clouds)},
-        )
+        columns = outputs(network, features[0]) * root_mass(smoother)[:, None]
+        found = rotate(columns, smoother, count)
     except RankError as error:
         message = f"the network's {count} outputs are not independent"
         raise InputError(f"{message}: raise max_iter or lower n_components") from error
+    extension = ContextExtension(network, extended, found.matrix)
+    info = facts(cloud, smoother) | {"steps": training.steps, "subsets": len(clouds)}
+    return basis_of(found, smoother, cloud, extension=extension, info=info)
 
 
 def context_features(smoothers: Sequence[Smoother]) -> list[Tensor]:

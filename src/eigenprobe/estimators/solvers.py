@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 from ..basis import Basis
-from ..eigen import Span, basis_from_span, solve
+from ..eigen import basis_of, rotate, solve
 from ..extensions import NeighbourhoodExtension
 from ..graph.arranged import Arranged
 from ..host.files import Facts
@@ -22,14 +22,10 @@ def fit_direct(cloud: Arranged, smoother: Smoother, count: int, seed: int) -> Ba
     """``count`` leading vectors in closed form."""
     generator = torch.Generator().manual_seed(seed)
     pairs = solve(smoother, count, tol=TOLERANCE, generator=generator)
-    return basis_from_span(
-        Span(pairs.vectors, pairs.gaps),
-        smoother,
-        count,
-        cloud,
-        extension=lambda r: NeighbourhoodExtension.of(cloud, smoother, r.vectors, 1 - r.gaps),
-        info=facts(cloud, smoother) | {"solver": pairs.solver, "residual": pairs.residual},
-    )
+    found = rotate(pairs.vectors, smoother, count, gaps=pairs.gaps)
+    extension = NeighbourhoodExtension.of(cloud, smoother, found.vectors, 1 - found.gaps)
+    info = facts(cloud, smoother) | {"solver": pairs.solver, "residual": pairs.residual}
+    return basis_of(found, smoother, cloud, extension=extension, info=info)
 
 
 def facts(cloud: Arranged, smoother: Smoother) -> Facts:

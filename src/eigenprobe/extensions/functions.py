@@ -26,6 +26,7 @@ Context: a network of features, f(x) averaged over the fitted neighbours of x.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar, cast
@@ -46,10 +47,15 @@ from ..smoothers import Smoother
 from ..smoothers.neighbourhood import fuzzy_weights, overlaps
 
 NEIGHBOURS = 10
-ROWS = 1 << 18  # of a kernel, computed at once
 LEAST_FACTOR = 0.1  # Nystrom divides by mu, which must not blow noise up
-NEIGHBOURS_AT_ONCE = 1 << 22  # or numbers compared, in memory
-CHUNK = 2048  # rows of a network at once: bounds the memory, changes no value
+AT_ONCE = 1 << 22  # numbers in memory: neighbours of points, or points that a network attends to
+
+
+def _blocks(points: Tensor, width: int) -> Sequence[Tensor]:
+    """The rows in blocks of which each row takes ``width`` numbers: bounds the memory, changes no
+    value.
+    """
+    return points.split(max(1, AT_ONCE // max(1, width)))
 
 
 @extension
@@ -80,8 +86,9 @@ class KernelExtension:
         x, width = points.to(self.points), self.points.shape[1]
         if x.shape[1] != width:
             raise InputError(f"expected new points of shape (m, {width}), got {tuple(x.shape)}")
-        parts = x.split(ROWS)
-        return torch.cat([self._rows(part) for part in parts]) if len(x) else self.values[:0]
+        if not len(x):
+            return self.values[:0]
+        return torch.cat([self._rows(part) for part in _blocks(x, NEIGHBOURS)])
 
     def tensors(self) -> dict[str, Tensor]:
         names = ("points", "values", "remainder", "scale")
@@ -187,7 +194,7 @@ class NeighbourhoodExtension:
         fitted one.
         """
         width = self.indices.shape[1] or points.shape[1]
-        parts = [self._rows(part) for part in points.split(max(1, NEIGHBOURS_AT_ONCE // width))]
+        parts = [self._rows(part) for part in _blocks(points, width)]
         return torch.cat([value for value, _ in parts]), torch.cat([mass for _, mass in parts])
 
     @cached_property
@@ -216,9 +223,9 @@ class NeighbourhoodExtension:
         # Ascending; to look a fitted point up costs a hundredth of a search.
         known, order = self._fingerprints
         found = order[torch.searchsorted(known, fingerprints(local)).clamp_max_(len(order) - 1)]
-        size = max(1, NEIGHBOURS_AT_ONCE // local.shape[1])
-        pairs = zip(local.split(size), found.split(size), strict=True)
-        new = torch.cat([(self.points[i] != x).any(1) for x, i in pairs]).nonzero()[:, 0]
+        parts = (_blocks(each, local.shape[1]) for each in (local, found))
+        differ = [(self.points[i] != x).any(1) for x, i in zip(*parts, strict=True)]
+        new = torch.cat(differ).nonzero()[:, 0]
         values, mass = self.values[found], self.mass[found]
         if len(new):
             values[new], mass[new] = self._placed(local[new])
@@ -308,7 +315,8 @@ class NetworkExtension:
         if self._memory is None:
             self._memory = self.network.context(self.context.to(device, torch.float64))
         local = self.frame(points.to(device), torch.float64)
-        values = torch.cat([self.network.query(x, self._memory) for x in local.split(CHUNK)])
+        parts = _blocks(local, len(self.context))
+        values = torch.cat([self.network.query(x, self._memory) for x in parts])
         if not self.learned_mass:
             values[:, 0] = 1.0  # the constant is known exactly where the mass is
         return values

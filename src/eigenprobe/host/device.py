@@ -23,6 +23,7 @@ from .threads import side_by_side
 
 Function = Callable[..., Any]
 PIECE = 1 << 24  # bytes that a core fetches at once
+FETCHED = (torch.float32, torch.float64, torch.int64)
 
 
 def resolved(device: str | torch.device) -> torch.device:
@@ -34,9 +35,8 @@ def resolved(device: str | torch.device) -> torch.device:
         found = torch.device(best if device == "auto" else device)
         torch.zeros(1, device=found).item()
     except (RuntimeError, AssertionError) as error:
-        raise InputError(
-            f"device {str(device)!r} cannot be used here: {str(error).splitlines()[0]}"
-        ) from error
+        why = str(error).splitlines()[0]
+        raise InputError(f"device {str(device)!r} cannot be used here: {why}") from error
     return found
 
 
@@ -52,14 +52,13 @@ def fused(function: Function) -> Function:
             return function(first, *others)
         if not chosen:
             # Indices are our own: a check of each would be a third of the instructions of a gather.
-            chosen.append(
-                torch.compile(function, dynamic=False, options={"assert_indirect_indexing": False})
-            )
+            options: Any = {"assert_indirect_indexing": False}
+            chosen.append(torch.compile(function, dynamic=False, options=options))
         try:
             return chosen[0](first, *others)
         except (
             Exception
-        ) as error:  # no compiler, no Triton: whatever it is, the plain function is right
+        ) as error:  # no compiler, no Triton: the plain function is right in any case
             if chosen[0] is function:
                 raise
             warn(f"no compiled kernels ({type(error).__name__}): every operation is its own")
@@ -74,10 +73,8 @@ def graphed(function: Function, *samples: Tensor) -> Function | None:
     ``samples``, whose memory it keeps; None, after a warning, where that cannot be.
     """
     try:
-        with torch.enable_grad():
-            return torch.cuda.make_graphed_callables(
-                function, samples
-            )  # of a module it replaces the forward
+        with torch.enable_grad():  # of a module the forward is replaced
+            return torch.cuda.make_graphed_callables(function, samples)
     except (RuntimeError, AssertionError, ValueError) as error:
         warn(f"CUDA graphs are not used: {error}")
         return None
@@ -88,28 +85,18 @@ def moved(x: Tensor, device: torch.device | str) -> Tensor:
     the host at once: one alone takes a second for a gigabyte, most of it for memory that the
     host has to clear first.
     """
-    fetched = (
-        x.is_cuda and torch.device(device).type == "cpu" and x.ndim > 0 and not x.requires_grad
-    )
-    if (
-        not fetched
-        or x.nbytes < 4 * PIECE
-        or x.dtype not in (torch.float32, torch.float64, torch.int64)
-    ):
+    large = x.ndim > 0 and x.nbytes >= 4 * PIECE and x.dtype in FETCHED
+    if not (x.is_cuda and torch.device(device).type == "cpu" and large) or x.requires_grad:
         return x.to(device)
     kind = torch.empty(0, dtype=x.dtype).numpy().dtype
     found = torch.from_numpy(np.empty(tuple(x.shape), kind))  # numpy asks for large pages
-    rows, ready = (
-        max(1, PIECE * len(x) // x.nbytes),
-        torch.cuda.current_stream(x.device).record_event(),
-    )
+    rows = max(1, PIECE * len(x) // x.nbytes)
+    ready = torch.cuda.current_stream(x.device).record_event()
 
     def fetch(part: tuple[Tensor, Tensor]) -> None:
         place, source = part
-        stage, stream = (
-            torch.empty(source.shape, dtype=x.dtype, pin_memory=True),
-            torch.cuda.Stream(x.device),
-        )
+        stage = torch.empty(source.shape, dtype=x.dtype, pin_memory=True)
+        stream = torch.cuda.Stream(x.device)
         stream.wait_event(ready)
         with torch.cuda.stream(stream):
             stage.copy_(source, non_blocking=True)

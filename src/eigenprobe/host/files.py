@@ -29,11 +29,11 @@ if TYPE_CHECKING:  # the command line starts without numpy
 Facts = dict[str, Any]  # names and values, as JSON has them
 # times its own size that a compressed file may grow: real features compress 1.1 to 20 times
 EXPANSION = 200
-UNCHECKED = (
-    1 << 28
-)  # bytes that any file may grow to: a small table of zeros compresses a thousand times
+# bytes that any file may grow to: a small table of zeros compresses a thousand times
+UNCHECKED = 1 << 28
 # in messages of numpy
 OF_ARRAYS = "array dimension|inhomogeneous|broadcast|reshape|buffer|unpack|axis|operands|index"
+INNER = (LookupError, TypeError, AttributeError, AssertionError, ArithmeticError, RecursionError)
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -212,31 +212,24 @@ def reading(path: str | os.PathLike[str], expected: str = "") -> Iterator[None]:
     """
     try:
         yield
-    except (
-        ModuleNotFoundError,
-        Warning,
-    ):  # a missing extra, or a caller who makes errors of warnings
+    except (ModuleNotFoundError, Warning):  # a missing extra; a caller who makes errors of warnings
         raise
     except InputError as error:  # a message of our own
         if Path(path).name in str(error):
             raise
         raise InputError(f"{os.fspath(path)}: {error}") from error
     except Exception as error:
-        reason = _in_words(error)
         wanted = f"expected {expected}, " if expected else ""
-        raise InputError(
-            f"{wanted}cannot read {os.fspath(path)}: {reason or type(error).__name__}"
-        ) from error
+        reason = _in_words(error) or type(error).__name__
+        raise InputError(f"{wanted}cannot read {os.fspath(path)}: {reason}") from error
 
 
 def _in_words(error: Exception) -> str:
     """The first line of what a parser says; words instead of what only its author understands."""
+    if (mark := getattr(error, "problem_mark", None)) is not None:  # of YAML
+        return f"line {mark.line + 1}: {getattr(error, 'problem', '')}"
     reason = next(iter(str(error).strip().splitlines()), "")
-    inner = isinstance(
-        error,
-        (LookupError, TypeError, AttributeError, AssertionError, ArithmeticError, RecursionError),
-    )
-    if inner or (isinstance(error, ValueError) and re.search(OF_ARRAYS, reason)):
+    if isinstance(error, INNER) or (isinstance(error, ValueError) and re.search(OF_ARRAYS, reason)):
         return "the file is damaged, or not what its name says"
     return reason
 
@@ -254,13 +247,14 @@ def check_size(path: Path, claimed: float) -> None:
 
 
 def load_npy(path: Path, *, mapped: bool = False) -> NDArray[Any]:
-    """The array of an npy file, never unpickled; its header must fit the length of the file."""
-    with reading(path):
-        with path.open("rb") as file:
-            _check_header(file, path.stat().st_size, path)
-        import numpy as np
+    """The array of an npy file, never unpickled. It is mapped first, which needs all of the bytes
+    that its header claims.
+    """
+    import numpy as np
 
-        return np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+    with reading(path):
+        found = np.lib.format.open_memmap(path, mode="r")
+        return found if mapped else np.array(found)
 
 
 class Archive:
@@ -289,11 +283,14 @@ class Archive:
             )
         member = self._members[name]
         check_size(self.path, member.file_size)
-        with reading(self.path), self._zip.open(member) as file:
-            _check_header(file, member.file_size, self.path)
-        with reading(self.path), self._zip.open(member) as file:
-            from numpy.lib.format import read_array
+        from numpy.lib.format import read_array
 
+        with reading(self.path), self._zip.open(member) as file:
+            shape, dtype = _header(file)
+            if math.prod(shape) * dtype.itemsize > member.file_size:
+                claimed = f"claims an array of shape {shape} of {dtype}"
+                raise InputError(f"{self.path} {claimed}, only {member.file_size} bytes follow")
+            file.seek(0)
             return read_array(file, allow_pickle=False)
 
     def __enter__(self) -> Archive:
@@ -311,14 +308,3 @@ def _header(file: Any) -> tuple[tuple[int, ...], Any]:
     read = format.read_array_header_1_0 if version == (1, 0) else format.read_array_header_2_0
     shape, _, dtype = read(file)
     return shape, dtype
-
-
-def _check_header(file: Any, size: int, path: Path) -> None:
-    """Compare the header of an npy stream with the bytes that follow it."""
-    shape, dtype = _header(file)
-    if dtype.hasobject:
-        raise InputError(f"cannot read {path}: it holds Python objects, expected numbers")
-    claimed, present = math.prod(shape) * dtype.itemsize, size - file.tell()
-    if any(length < 0 for length in shape) or claimed > present:
-        array = f"an array of shape {shape} ({claimed} bytes)"
-        raise InputError(f"{path} claims {array}, only {present} bytes follow")

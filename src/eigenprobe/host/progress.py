@@ -3,9 +3,9 @@ neither.
 
 The library is silent. A program that owns the terminal (the command line) calls ``enable()``; from
 then on every ``track`` and ``Progress`` draws a bar on standard error. In a notebook with
-ipywidgets bars are drawn without being asked for. A whole program is a `Progress` with
-``phase=True``, which shows what is being done (`stage`). Without a terminal, as in a batch queue, a
-stage that lasts longer than five seconds is a line, and every minute of it one more.
+ipywidgets bars are drawn without being asked for. The first bar is that of the whole program: it
+shows what is being done (`stage`). Without a terminal, as in a batch queue, a stage that lasts
+longer than five seconds is a line, and every minute of it one more.
 
 >>> sum(track(range(4), "adding"))
 6
@@ -30,7 +30,7 @@ if "ipykernel" in sys.modules:  # tqdm, which others import, would warn of bars 
 SHORT, MINUTE = 5.0, 60.0  # seconds of a stage before its first line, and between two lines
 
 _enabled = False
-_bars: list[Progress] = []  # that are running, the phase first
+_bars: list[Progress] = []  # that are running, the program's first
 _rich: Any = None  # rich's display of all of them
 _timer: threading.Timer | None = None
 _reports: Callable[[str], None] | None = None
@@ -54,9 +54,10 @@ def in_notebook() -> bool:
 
 
 def stage(text: str) -> None:
-    """Say what is being done now, for the phase to show."""
-    if _bars and _bars[0].phase:
-        _bars[0].describe(text)
+    """Say what is being done now, as the words of the program's bar."""
+    if _enabled and _bars:
+        _bars[0].description, _bars[0].started = text, time.monotonic()
+        _bars[0].show()
 
 
 def hide() -> None:
@@ -72,24 +73,21 @@ class Progress:
     loss, a file name).
     """
 
-    def __init__(
-        self, description: str, total: float | None = None, *, phase: bool = False
-    ) -> None:
-        self.description, self.total, self.phase = description, total, phase
+    def __init__(self, description: str, total: float | None = None) -> None:
+        self.description, self.total = description, total
         self.done: float = 0
         self.note = ""
-        self.started = 0.0
+        self.started = time.monotonic()
         self.task: Any = None
 
     def __enter__(self) -> Progress:
         global _rich
-        self.started = time.monotonic()
         _bars.append(self)
         if enabled():
             _rich = _display() if _rich is None else _rich
             self.task = _rich.add_task(self.description, total=self.total, note="")
-        if self.task is not None or not self.phase:  # a line is for a stage
-            self._show()
+        if self.task is not None or len(_bars) > 1:  # the program's own line is that of a stage
+            self.show()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -103,22 +101,17 @@ class Progress:
             if _timer is not None:
                 _timer.cancel()
 
-    def describe(self, text: str) -> None:
-        self.description, self.started = text, time.monotonic()
-        self._show()
-
     def advance(self, steps: float = 1, note: str | None = None) -> None:
         """Say that ``steps`` more are done."""
         self.done += steps
         self.note = self.note if note is None else note
         if self.task is not None:
-            self._show()
+            self.show()
 
-    def _show(self) -> None:
+    def show(self) -> None:
         if self.task is not None:
-            _rich.update(
-                self.task, description=self.description, completed=self.done, note=self.note
-            )
+            words = {"description": self.description, "note": self.note}
+            _rich.update(self.task, completed=self.done, **words)
             _rich.start()
         elif _enabled:
             _line_after(SHORT)
@@ -170,7 +163,7 @@ def reports_to(write: Callable[[str], None] | None, every: float = 2.0) -> Itera
             last = now
             write(text)
 
-    _reports = None if write is None else passed_on
+    _reports = passed_on
     try:
         yield
     finally:

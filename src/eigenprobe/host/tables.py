@@ -26,9 +26,7 @@ def columns_of(rows: Iterable[Row]) -> list[str]:
 def write_csv(path: Path, rows: Sequence[Row]) -> None:
     """Full precision, one header line, missing values empty."""
     with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(
-            file, columns_of(rows)
-        )  # writes None and absent values as empty cells
+        writer = csv.DictWriter(file, columns_of(rows))  # None and absent values: empty cells
         writer.writeheader()
         writer.writerows(rows)
 

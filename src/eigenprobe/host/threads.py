@@ -1,9 +1,8 @@
 """The number of threads that pays on the host, work side by side on its cores, and its clock.
 
-Smal l clouds make many short operations that gain next to nothing from more than one thread. For
-    larger ones at most
-half of the processors are used: with all of them, one other busy process makes every operation wait
-for its slowest thread, which is ten times slower on two cores.
+Small clouds make many short operations that gain next to nothing from more than one thread. For
+larger ones at most half of the processors are used: with all of them, one other busy process makes
+every operation wait for its slowest thread, which is ten times slower on two cores.
 """
 
 import os
@@ -34,12 +33,10 @@ _before = 0
 
 @contextmanager
 def allowed_cores(jobs: int | None) -> Iterator[None]:
-    """At most ``jobs`` cores inside the block; negative, as for joblib: all of them but ``-jobs -
-    1``.
-    """
-    before = _allowed.set(
-        None if jobs is None else max(1, jobs if jobs > 0 else (os.cpu_count() or 1) + 1 + jobs)
-    )
+    """At most ``jobs`` cores inside the block; negative, as for joblib: all but ``-jobs - 1``."""
+    if jobs is not None and jobs < 0:
+        jobs += 1 + (os.cpu_count() or 1)
+    before = _allowed.set(jobs if jobs is None else max(1, jobs))
     try:
         yield
     finally:
@@ -65,9 +62,8 @@ def limited_threads(
     if device.type != "cpu":
         yield
         return
-    limit = (
-        1 if points is not None and points < single else cores(max(1, (os.cpu_count() or 2) // 2))
-    )
+    small = points is not None and points < single
+    limit = 1 if small else cores(max(1, (os.cpu_count() or 2) // 2))
     with _lock:
         _before = _before if _limits else torch.get_num_threads()
         _limits.append(limit)
@@ -96,15 +92,11 @@ def side_by_side(work: Callable[[T], R], parts: Sequence[T], device: torch.devic
         with gate:
             return work(part)
 
-    with limited_threads(
-        device, 0
-    ):  # which sets the number of threads again that the workers have changed
+    # Afterwards the number of threads, which the workers have changed, is set again.
+    with limited_threads(device, 0):
         running = [_workers().submit(next_part, part) for part in parts]
         try:
-            return [
-                _counted(each.result(), number, len(parts))
-                for number, each in enumerate(running, 1)
-            ]
+            return [_counted(each.result(), i, len(parts)) for i, each in enumerate(running, 1)]
         finally:
             for each in running:
                 each.cancel()  # after an interrupt, what has not begun
@@ -128,9 +120,7 @@ def _workers() -> ThreadPoolExecutor:
         torch.set_num_threads(1)
 
     pool = ThreadPoolExecutor(count, initializer=begin)
-    list(
-        pool.map(lambda _: here.wait(), range(count))
-    )  # all have begun: the number is also that of new threads
+    list(pool.map(lambda _: here.wait(), range(count)))  # the number is that of new threads too
     return pool
 
 

@@ -39,6 +39,8 @@ def validated(function: F) -> F:
 
     @wraps(function)
     def entered(*args: Any, **kwargs: Any) -> Any:
+        if "neighbors" in kwargs and "neighbours" in names and "neighbours" not in kwargs:
+            kwargs["neighbours"] = kwargs.pop("neighbors")
         first = as_annotated(function, dict(zip(names, args, strict=False)))
         others = as_annotated(function, kwargs)
         return function(*first.values(), *args[len(names) :], **others)
@@ -86,9 +88,8 @@ def _kinds(hint: Any) -> list[Kind]:
         inner = _kinds(parts[0])
         return [(LIST, lambda values: _is_list(values, inner))]
     if origin is tuple and len({*parts}) == 1 and parts[0] in SIMPLE:
-        words, fits = SIMPLE[parts[0]]
-        pair = lambda x: isinstance(x, (list, tuple)) and len(x) == 2 and all(map(fits, x))  # noqa: E731
-        return [(f"a pair of {words.split(' ', 1)[1]}s", pair)]
+        pair = f"a pair of {SIMPLE[parts[0]][0].split(' ', 1)[1]}s"
+        return [(pair, lambda x: _is_list(x, [SIMPLE[parts[0]]]) and len(x) == 2)]
     if origin is abc.Callable:
         return [("a function", callable)]
     if isinstance(origin, type) and issubclass(origin, Generic):  # Basis[A] asks for a Basis
@@ -115,7 +116,8 @@ def _checked(kinds: list[Kind] | None, name: str, value: Any) -> Any:
         if getattr(value, "shape", None):
             dtype, kind = getattr(value, "dtype", ""), type(value).__name__
             got = f"{dtype} {kind} of shape {tuple(value.shape)}".strip()
-            got += " with NaN, infinity or masked entries" if _numeric(value, finite=False) else ""
+            if array and _numeric(value, finite=False):
+                got += " with NaN, infinity or masked entries"
         asked = [words for words, _ in kinds if words != LIST or len(kinds) == 1]
         raise InputError(f"{name} must be {' or '.join(asked)}, got {got}")
     if not array or not getattr(value, "strides", None):

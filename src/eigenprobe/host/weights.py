@@ -23,9 +23,8 @@ from .files import Facts, atomic_path, reading, write_json
 M = TypeVar("M", bound=nn.Module)
 PACKAGE = Path(__file__).resolve().parent.parent
 MOST = 1 << 16  # width, or number of parts, that a stored description may ask for
-RANDOMNESS = (
-    threading.RLock()
-)  # held by whoever draws from torch's generators, which belong to the whole process
+# Held by whoever draws from torch's generators, which belong to the whole process.
+RANDOMNESS = threading.RLock()
 FORMAT = "eigenprobe.model/1"
 SHARD = 12 * 2**20  # bytes
 
@@ -39,25 +38,19 @@ def drawing(seed: int | torch.Generator | None) -> Iterator[None]:
         yield
         return
     with RANDOMNESS, torch.random.fork_rng(devices=[]):
-        if isinstance(
-            seed, torch.Generator
-        ):  # on its own device: the default one may be meta, which holds no numbers
+        # On the generator's own device: the default one may be meta, which holds no numbers.
+        if isinstance(seed, torch.Generator):
             seed = int(torch.randint(2**62, (), generator=seed, device=seed.device))
-        torch.default_generator.manual_seed(
-            seed
-        )  # not torch.manual_seed, which seeds every GPU too
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed seeds every GPU too
         yield
 
 
 def check_sizes(sizes: Mapping[str, Any]) -> None:
     """Whether sizes read from a file are those of a network at all, before one is built."""
     for name, value in sizes.items():
-        numbers = [
-            v
-            for v in (value if isinstance(value, tuple) else (value,))
-            if isinstance(v, (int, float))
-        ]
-        if not all(0 <= v <= MOST for v in numbers) or (name == "layers" and value > 256):
+        parts = value if isinstance(value, tuple) else (value,)
+        fit = all(0 <= v <= MOST for v in parts if isinstance(v, (int, float)))
+        if not fit or (name == "layers" and value > 256):
             raise InputError(
                 f"expected sizes of a network of at most {MOST} (256 layers), got {name}={value}"
             )
@@ -89,10 +82,8 @@ def write_weights(folder: Path, network: nn.Module, sizes: Facts, facts: Facts) 
     """Weights, then the index: a folder that has one is complete."""
     shards: list[dict[str, Tensor]] = [{}]
     for name, tensor in network.state_dict().items():
-        if (
-            2 * (tensor.numel() + sum(t.numel() for t in shards[-1].values())) > SHARD
-            and shards[-1]
-        ):
+        held = sum(t.numel() for t in shards[-1].values())
+        if held and 2 * (held + tensor.numel()) > SHARD:
             shards.append({})
         shards[-1][name] = tensor.detach().to("cpu", torch.float16).contiguous()
     names = [f"model-{i + 1:05d}-of-{len(shards):05d}.safetensors" for i in range(len(shards))]
@@ -100,9 +91,8 @@ def write_weights(folder: Path, network: nn.Module, sizes: Facts, facts: Facts) 
     for name, shard in zip(names, shards, strict=True):
         with atomic_path(folder / name) as temporary:
             save_file(shard, temporary, metadata={"format": "pt", "eigenprobe": FORMAT})
-    write_json(
-        folder / "config.json", {"format": FORMAT, "network": sizes, "files": names, "facts": facts}
-    )
+    config = {"format": FORMAT, "network": sizes, "files": names, "facts": facts}
+    write_json(folder / "config.json", config)
 
 
 def read_weights(
@@ -113,19 +103,16 @@ def read_weights(
         raise InputError(f"expected a model folder with config.json, got {folder}")
     with reading(path, "a readable config.json"):
         config = json.loads(path.read_text())
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        got = config.get("format") if isinstance(config, dict) else type(config).__name__
+    got = config.get("format") if isinstance(config, dict) else type(config).__name__
+    if got != FORMAT:
         raise InputError(
             f"expected a model written by eigenprobe ({FORMAT}), got {got!r} in {path}"
         )
     with reading(path):
-        stored = {
-            name: value for name, value in config.get("network", {}).items() if name != "kind"
-        }
-        sizes = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in stored.items()
-        }
+        sizes = dict(config.get("network", {}))
+        sizes.pop("kind", None)
+        for name, value in sizes.items():
+            sizes[name] = tuple(value) if isinstance(value, list) else value
         check_sizes(sizes)
         names = [str(name) for name in config.get("files", [])]
     known = {f.name for f in fields(sizes_type)}

@@ -20,25 +20,17 @@ Config = MLPConfig | TransformerConfig
 Network = MLP | Transformer
 
 PRESETS: dict[str, Config] = {
-    # The paper's.
-    "toy": MLPConfig(inputs=1, hidden=(64, 64, 64), outputs=5),
-    "overfit": TransformerConfig(point=(32, 128), width=256, layers=8, heads=8, feedforward=256),
+    # The paper's: sizes that are not given are those of "toy" and "overfit".
+    "toy": MLPConfig(inputs=1, outputs=5),
+    "overfit": TransformerConfig(),
     "generalisation": TransformerConfig(
-        point=(64, 256), width=1024, layers=8, heads=32, feedforward=1024, head=(256,)
+        point=(64, 256), width=1024, heads=32, feedforward=1024, head=(256,)
     ),
     "images-clip": TransformerConfig(
-        inputs=512,
-        point=(),
-        width=256,
-        layers=6,
-        heads=8,
-        feedforward=256,
-        head=(64,),
-        outputs=11,
-        dropout=0.1,
+        inputs=512, point=(), layers=6, head=(64,), outputs=11, dropout=0.1
     ),
     "images-dinov2": TransformerConfig(
-        inputs=384, point=(), width=128, layers=6, heads=8, feedforward=128, outputs=11, dropout=0.1
+        inputs=384, point=(), width=128, layers=6, feedforward=128, outputs=11, dropout=0.1
     ),
     # For one manifold on a processor: the same functions for a hundredth of the work.
     "cpu": MLPConfig(hidden=(256, 256, 256), activation="gelu", fourier=64),

@@ -1,22 +1,22 @@
-r"""The amortised network: a cloud in canonical pose, diffused polynomials as inputs, a transformer,
-a basis.
+r"""The amortised network: a cloud in canonical pose, diffused polynomials, a transformer, a basis.
 
-    pose      x <- (x - mean) Axes Signs / rms                principal axes, signs by skewness,
-    mass-weighted P         49 diffused seeds, made orthonormal: monomials of x up to degree 4, then
-    15 far-apart landmarks;
-              sorted by how well they survive diffusion
-    G_t       P^T M exp(-t L) P at two times (49 x 49): how diffusion acts on P, the only global
-    input output    Z = P (I + W(G)) + transformer(x, waves(x), P, exp(-t L) P, heat(x) - x,
-    sampling; G) basis     Q = orthonormalise(M^{1/2} [1, Z])
+    pose      x <- (x - mean) Axes Signs / rms
+              principal axes, signs by skewness, all weighted by the mass
+    P         49 diffused seeds, made orthonormal and sorted by how well they survive diffusion:
+              monomials of x up to degree 4, then 15 far-apart landmarks
+    G_t       P^T M exp(-t L) P at two times (49 x 49)
+              how diffusion acts on P, the only global input
+    output    Z = P (I + W(G)) + transformer(x, waves(x), P, exp(-t L) P, heat(x) - x, sampling; G)
+    basis     Q = orthonormalise(M^{1/2} [1, Z])
 
 Nothing here solves an eigenproblem: `W` is a perceptron. With `channel_every`, some layers attend
 between channels instead of points, `V (K^T Q)`.
 
 The network looks at a batch of clouds through diffusion, and is trained against it:
 
-    A = I - L / bound, spectrum in [0, 1]                 the `variable` smoother of the 12 nearest
-    neighbours, dim = 2 exp(-t L) x = sum_j c_j(t) T_j(2 A - I) x             Chebyshev, t in units
-    of 1 / bound
+    A = I - L / bound                            the `variable` smoother of the 12 nearest
+                                                 neighbours, dim = 2; spectrum in [0, 1]
+    exp(-t L) x = sum_j c_j(t) T_j(2 A - I) x    Chebyshev, t in units of 1 / bound
 
 The time of a heat kernel is set by its trace, `tr exp(-t L) = level` ("about `level` eigenvectors
 survive"), which needs no units and no dimension. The trace comes from the Chebyshev moments of a
@@ -88,20 +88,13 @@ def filter_degrees(smoother: Smoother) -> tuple[int, ...]:
     return tuple(math.ceil(1.3 * math.sqrt(n)) + 4 for n in smoother.clouds)
 
 
-def filter_degree(smoother: Smoother) -> int:
-    """That of the largest cloud."""
-    return max(filter_degrees(smoother))
-
-
 def trace_moments(smoother: Smoother, probes: int = 24) -> Tensor:
     """Estimates `(b, D + 1)` of `tr T_j(2 A - I)`, with half the products by `T_i T_j = (T_{i+j} +
     T_{i-j})/2`.
     """
-    each, most, n = smoother.each, filter_degree(smoother), smoother.each.counts
-    signs = torch.randint(0, 2, (each.most, probes), generator=torch.Generator().manual_seed(0)).to(
-        smoother.mass
-    )
-    signs = (2 * signs - 1).expand(len(each), -1, -1)
+    each, most, n = smoother.each, max(filter_degrees(smoother)), smoother.each.counts
+    drawn = torch.randint(0, 2, (each.most, probes), generator=torch.Generator().manual_seed(0))
+    signs = (2 * drawn - 1).to(smoother.mass).expand(len(each), -1, -1)
 
     def mean(x: Tensor, y: Tensor) -> Tensor:
         return (x * y).sum((1, 2)) / probes if each.equal else each.sum((x * y).sum(1)) / probes
@@ -126,14 +119,13 @@ def trace_times(
 
     `degrees` are those up to which the moments of every cloud count; empty: all.
     """
-    one = len(set(degrees)) < 2
-    most = list(degrees[:1] if one else degrees) or [moments.shape[-1] - 1]
-    ends = [
-        torch.logspace(-0.5, math.log10(each**2 / 5), _GRID, device=moments.device) for each in most
-    ]
-    grid = torch.stack(ends)  # (1 or b, G)
-    kernel = heat_coefficients(grid, moments.shape[-1] - 1, degrees)  # (1 or b, G, D + 1)
-    trace = moments @ kernel[0].mT if one else (kernel @ moments[..., None])[..., 0]
+    own = [*dict.fromkeys(degrees)] if len(set(degrees)) == 1 else [*degrees]
+    own = own or [moments.shape[-1] - 1]
+    grid = torch.stack(  # (1 or b, G)
+        [torch.logspace(-0.5, math.log10(d**2 / 5), _GRID, device=moments.device) for d in own]
+    )
+    kernel = heat_coefficients(grid, moments.shape[-1] - 1, tuple(own))  # (1 or b, G, D + 1)
+    trace = (kernel @ moments[..., None])[..., 0]
     trace = trace.clamp_min(0.5).cummin(-1).values.log()  # (b, G)
     target = torch.tensor(levels, device=moments.device).log()
     above = (trace[:, None] > target[:, None]).sum(-1).clamp(1, _GRID - 1)  # (b, levels)
@@ -302,12 +294,9 @@ class SpectralNetwork(nn.Module):
 
     def polish(self, z: Tensor, smoother: Smoother, moments: Tensor) -> Tensor:
         """Remove what no low eigenvector has: a short diffusion of the functions `Z`."""
-        degrees = filter_degrees(smoother)
+        degrees, root = filter_degrees(smoother), masses(smoother).sqrt()[..., None]
         time = trace_times((self.config.polish,), moments, degrees)[:, 0]
-        root, third = (
-            masses(smoother).sqrt()[..., None],
-            tuple(max(4, degree // 3) for degree in degrees),
-        )
+        third = tuple(max(4, degree // 3) for degree in degrees)
         smooth = _Filter.apply(root * z, smoother, heat_coefficients(time, max(third), third))
         return smooth / root.clamp_min(NO_MASS)
 
@@ -340,9 +329,7 @@ def inputs(
     pose = canonical_pose(points, mass) if pose is None else pose
     x, mass = place(points, pose), mass[..., None]
     root, most = mass.sqrt(), max(degrees)
-    within = root.clamp_min(
-        NO_MASS
-    )  # by which functions are divided: padding has no mass, and they are 0 there
+    within = root.clamp_min(NO_MASS)  # padding has no mass, and functions are 0 there
     monomials = root * torch.stack(
         [torch.stack([x[..., axis] for axis in c]).prod(0) for c in _POWERS], -1
     )
@@ -378,21 +365,13 @@ def inputs(
     return Inputs(torch.cat(parts, -1), basis, 4 * gram, moments, pose)
 
 
-def landmarks(x: Tensor, count: int, each: Segments | None = None) -> Tensor:
+def landmarks(x: Tensor, count: int, each: Segments) -> Tensor:
     """Indicators `(b, n, count)` of far-apart points, the first farthest from the centre: the tips
     of limbs, mostly.
     """
-    real = (
-        None
-        if each is None or each.equal
-        else torch.nn.functional.pad(each.real, (1, 0), value=True)
-    )
-    order = (
-        farthest_points(
-            torch.cat([torch.zeros_like(x[:, :1]), x], 1), count + 1, start=0, valid=real
-        )[:, 1:]
-        - 1
-    )
+    real = None if each.equal else nn.functional.pad(each.real, (1, 0), value=True)
+    both = torch.cat([torch.zeros_like(x[:, :1]), x], 1)  # from the centre on
+    order = farthest_points(both, count + 1, start=0, valid=real)[:, 1:] - 1
     order = order.clamp_min(0)  # the centre again where fewer places than that are distinct
     return torch.zeros(*x.shape[:2], count, device=x.device).scatter_(1, order[:, None], 1.0)
 
@@ -422,9 +401,7 @@ def orthonormal(x: Tensor, mass: Tensor) -> Tensor:
     A ridge keeps columns that diffusion has merged small instead of turning them into noise.
     """
     root = mass.double().sqrt()[..., None]
-    root = root / root.norm(
-        dim=1, keepdim=True
-    )  # to the last digit: the last columns are magnified many times over
+    root = root / root.norm(dim=1, keepdim=True)  # exactly: the last columns are magnified most
     columns = x.double()
     columns = columns - root * (root * columns).sum(1, keepdim=True)
     q, _ = orthonormalise(columns, method="cholesky", check=False, passes=1, ridge=1e-9)

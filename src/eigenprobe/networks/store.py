@@ -5,7 +5,7 @@ all.
     folder/model-00001-of-00002.safetensors  ...
     folder/README.md                         the model card
 
-The folder `surface` beside this file is the model that comes with the package.
+The model that comes with the package is the folder `surface` of `pretrained`.
 """
 
 import hashlib
@@ -53,13 +53,9 @@ def read(folder: Path) -> tuple[SpectralNetwork, Facts]:
     return read_weights(folder, SpectralConfig, SpectralNetwork, "safetensors weights")
 
 
-def load_network(
-    source: str | os.PathLike[str], *, online: bool = True
-) -> tuple[SpectralNetwork, Facts]:
+def load_network(source: str | os.PathLike[str]) -> tuple[SpectralNetwork, Facts]:
     """The network and its facts, by its name in the package, from a folder, or from the hub
     (`owner/name`).
-
-    ``online=False`` downloads nothing: of the hub only what an earlier call brought into its cache.
     """
     text = os.fspath(source)
     folder = Path(text)
@@ -71,7 +67,7 @@ def load_network(
             raise InputError(
                 f"expected a model in the package ({known}), a folder or a hub id, got {text!r}"
             )
-        folder = download(text, online)
+        folder = download(text)
     return read(folder)
 
 
@@ -84,20 +80,14 @@ def fingerprint(network: SpectralNetwork) -> str:
     return digest.hexdigest()[:16]
 
 
-def download(name: str, online: bool = True) -> Path:
+def download(name: str) -> Path:
     """The folder of a model on the hub, from the cache where it is there."""
     hub, errors = extra("huggingface_hub"), extra("huggingface_hub.errors")
     try:
         patterns = ["*.json", "*.safetensors", "README.md"]
-        return Path(
-            hub.snapshot_download(name, allow_patterns=patterns, local_files_only=not online)
-        )
+        return Path(hub.snapshot_download(name, allow_patterns=patterns))
     except (OSError, errors.HfHubHTTPError, errors.HFValidationError, ValueError) as error:
-        reason = (
-            str(error).splitlines()[0]
-            if online
-            else f"get it first by SpectralModel.from_pretrained({name!r})"
-        )
         raise InputError(
-            f"expected a packaged model, a folder or a hub id; cannot get {name!r}: {reason}"
+            "expected a packaged model, a folder or a hub id; "
+            f"cannot get {name!r}: {str(error).splitlines()[0]}"
         ) from error

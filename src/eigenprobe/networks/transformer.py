@@ -1,8 +1,8 @@
 """Two networks of points: one sees a point at a time, the paper's attends to the whole cloud.
 
-    z(x) = head(act(... act(W_1 [x, sin Bx, cos Bx] + b_1))),     points (..., n, d) -> features
-    (..., n, K) points (b, n, d) -> tokens (b, n, width) -> L layers of attention over the cloud ->
-    features (b, n, K)
+    z(x) = head(act(... act(W_1 [x, sin Bx, cos Bx] + b_1)))
+           points (..., n, d) -> features (..., n, K)
+    points (b, n, d) -> tokens (b, n, width) -> L layers of attention -> features (b, n, K)
 
 With no Fourier features (`fourier=0`), three layers of 64 and ReLU the first is the paper's toy
 network.  On one manifold in few dimensions random Fourier features make it learn fifty

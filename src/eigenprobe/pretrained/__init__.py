@@ -1,1 +1,1 @@
-"""One model for all shapes: a forward pass instead of a solve, its weights and its training."""
+"""One model for all shapes, a forward pass instead of a solve, and its weights."""

@@ -1,7 +1,7 @@
 r"""One model for all shapes: a cloud to its spectral basis in one forward pass.
 
-    points (n, 3) -> graph -> network -> Z (n, K - 1) -> Q = orthonormalise(M^{1/2} [1, Z]) -> Ritz
-    -> refinement sweeps
+    points (n, 3) -> graph -> network -> Z (n, K - 1)
+                  -> Q = orthonormalise(M^{1/2} [1, Z]) -> Ritz -> refinement sweeps
 
 `ritz=False, refine=0` is the network alone. The default takes the Ritz vectors of the smoother in
 the span of the `K` columns, of the 49 diffused seeds they were made from and of 49 more diffused
@@ -29,7 +29,7 @@ from torch import Tensor
 
 from ..basis import Basis
 from ..cloud import Frame, Origin, check_points, listed_clouds, points_and_faces
-from ..eigen import Span, basis_of, rotate
+from ..eigen import basis_of, rotate
 from ..errors import InputError
 from ..extensions import KernelExtension
 from ..host.files import Facts
@@ -70,9 +70,7 @@ class SpectralModel:
         about = {"name": self.name, "largest basis": self.k, "parameters": self._parameters}
         words = {"device": "trained on", "skipped": "batches skipped in training"}
         facts = {words.get(name, name): value for name, value in self.facts.items()}
-        plain = {
-            name: value for name, value in facts.items() if isinstance(value, (str, int, float))
-        }
+        plain = {name: x for name, x in facts.items() if isinstance(x, (str, int, float))}
         return html_table("SpectralModel", about | plain)
 
     @property
@@ -215,7 +213,7 @@ class SpectralModel:
     def _check(
         self, cloud: Any, k: int, device: str | torch.device | None
     ) -> tuple[Tensor, Origin]:
-        shape = tuple(np.shape(cloud)) if not isinstance(cloud, Tensor) else tuple(cloud.shape)
+        shape = tuple(np.shape(cloud))
         if len(shape) != 2 or shape[1] != 3:
             raise InputError(f"expected points of shape (n, 3), got {shape}")
         if k > self.k:
@@ -232,20 +230,19 @@ class SpectralModel:
         """The bases of a batch, one after the other."""
         operator = batch.operator
         columns = self._columns(batch, ritz)
-        span = Span(masses(operator).double().sqrt()[..., None] * columns, leading=self.k)
+        span, padded = masses(operator).double().sqrt()[..., None] * columns, operator
         if batch.stacked:  # padding is divided by the mass as well
             padded = replace(operator, mass=operator.each.padded(operator.mass, 1.0))
-            found = rotate(span, padded, k, turn=ritz, sweeps=refine)
         else:
-            alone = replace(span, columns=span.columns[0])
-            found = rotate(alone, operator, k, turn=ritz, sweeps=refine)
+            span = span[0]
+        found = rotate(span, padded, k, leading=self.k, turn=ritz, sweeps=refine)
         info = {"method": "pretrained", "model": self.name, "refine": refine}
         info |= {"smoother": "heat"} if batch.stacked else {}
-        for i, (cloud, n) in enumerate(zip(batch.clouds, batch.sizes, strict=True)):
+        for i, (cloud, n) in enumerate(zip(batch.clouds, operator.each.sizes, strict=True)):
             pairs = found.of(i, n) if batch.stacked else found
             kernel = KernelExtension(cloud.points, pairs.vectors)
             facts = info | {"components": batch.components[i]}
-            basis = replace(basis_of(pairs, operator, cloud, info=facts), extension=kernel)
+            basis = basis_of(pairs, operator, cloud, extension=kernel, info=facts)
             if batch.stacked:
                 make = partial(surface_operator, cloud.given)
                 basis = replace(basis, source=OperatorSource(make=make))

@@ -54,8 +54,8 @@ from ..smoothers.prepared import Prepared
 FEWEST = 64  # points below which a cloud says too little for the network's inputs
 WHOLE = 8192  # clouds of up to so many points go through the network whole
 BATCH_POINTS = 131_072  # points that go through the network together
-# neighbours that tell a surface from a solid: of 20 balls of 300 points 20 are solid, with 16 only
-# 3
+# Neighbours that tell a surface from a solid: all of 20 balls of 300 points are solid by them, by
+# 16 only 3.
 LOCAL = 30
 CHUNK = 4096  # rows of a large cloud at once
 
@@ -67,13 +67,12 @@ class Batch:
     clouds: list[Placed]
     points: Tensor  # (b, n, 3) in their frames, float32, padded to the largest
     operator: Smoother  # of stacked surfaces; else of the only cloud
-    stacked: bool
     components: list[int]
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """Points of every cloud."""
-        return self.operator.each.sizes if self.stacked else (self.points.shape[1],)
+    def stacked(self) -> bool:
+        """Whether it is one of surfaces, of any number."""
+        return bool(self.operator.clouds)
 
     @classmethod
     def of_surfaces(cls, clouds: Sequence[Tensor]) -> tuple[Batch | None, list[bool]]:
@@ -90,7 +89,7 @@ class Batch:
         placed = [Placed(x, frame) for x, frame in zip(clouds, frames, strict=True)]
         components = each.parts(graph.truncate(NEIGHBOURS).components())
         padded = each.padded(graph.points)
-        return cls(placed, padded, diffusion(graph), True, list(components)), surfaces
+        return cls(placed, padded, diffusion(graph), list(components)), surfaces
 
     @classmethod
     def of_one(cls, x: Tensor, k: int, kind: Any) -> Batch:
@@ -106,7 +105,7 @@ class Batch:
             cloud, dimension = without_short_cuts(cloud)
         operator = build_smoother(cloud.graph, kind, dimension=dimension)
         points = cloud.graph.points.float()[None]
-        return cls([cloud], points, operator, False, [operator.warn_of_parts()])
+        return cls([cloud], points, operator, [operator.warn_of_parts()])
 
 
 def surface_operator(x: Tensor) -> Prepared:

@@ -1,15 +1,13 @@
 """The exact covariance of the probes of a smoother, applied without drawing any.
 
     steps = t        C = A^2t  (row: S^t (S^t)^T)           the probes f = A^t g
-    resolvent = J    C = sum_{s < 2^J} A^s                  about (I - A)^-1: the class |f|_L <= 1
     scales = [s..]   C = mean_s A^s / tr A^s                every scale has the same energy
                          (row: A^s is S^{s/2} (S^{s/2})^T)
     terms = {s: c}   C = sum_s c_s A^s                      any polynomial: see `families`
 
-The first three are polynomials in A with non-negative coefficients, so on a symmetric smoother they
-share their leading eigenvectors, and the optimum of the expected loss is the same for each: only
-the weight of the frequencies differs.  A large single `t` hides the high ones; `scales` and
-`resolvent` keep them visible.
+Polynomials in A with non-negative coefficients share their leading eigenvectors on a symmetric
+smoother, and the optimum of the expected loss is the same for each: only the weight of the
+frequencies differs.  A large single `t` hides the high ones; `scales` keep them visible.
 
 `Covariance` is matrix-free: as many sparse products as the highest power.  `Covariance.dense`
 multiplies the powers out by repeated squaring, log2(power) dense products once, after which a
@@ -39,8 +37,7 @@ DEFAULT_SCALES = (4, 16, 64)
 
 
 class Covariance:
-    """Matrix-free covariance of a smoother's probes; exactly one of ``steps``, ``resolvent``,
-    ``scales``, ``terms``.
+    """Matrix-free covariance of a smoother's probes; one of ``steps``, ``scales`` and ``terms``.
 
     Entries of the seed signal have variance one.  ``apply`` takes ``(n, K)``.
     """
@@ -50,21 +47,21 @@ class Covariance:
         smoother: Smoother,
         *,
         steps: int | None = None,
-        resolvent: int | None = None,
         scales: Sequence[int] | None = None,
         terms: Mapping[int, float] | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        kinds = {"steps": steps, "resolvent": resolvent, "scales": scales, "terms": terms}
-        given = [name for name, value in kinds.items() if value is not None]
-        if len(given) > 1:
-            raise InputError(
-                f"expected one of steps, resolvent, scales and terms, got {' and '.join(given)}"
-            )
+        if [steps, scales, terms].count(None) < 2:
+            raise InputError("expected one of steps, scales and terms, got more of them")
         self.smoother = smoother
-        known = terms or _coefficients(steps, resolvent, scales, smoother.symmetric)
-        self.terms = dict(sorted(known.items()))  # power -> weight
-        self.balanced = given in ([], ["scales"])  # every power is divided by its trace
+        self.balanced = steps is None and terms is None  # every power is divided by its trace
+        if terms is None:
+            powers = [int(s) for s in (DEFAULT_SCALES if scales is None else scales)]
+            powers = powers if steps is None else [2 * steps]
+            if not powers or min(powers) < 0 or len(set(powers)) < len(powers):
+                raise InputError(f"expected distinct powers of at least 0, got {powers}")
+            terms = dict.fromkeys(powers, 1.0 / len(powers))
+        self.terms = dict(sorted(terms.items()))  # power -> weight
         if not smoother.symmetric and any(power % 2 for power in self.terms):
             raise InputError(
                 f"a row smoother has covariances of even power only, got {sorted(self.terms)}"
@@ -186,9 +183,9 @@ class Covariance:
 class DenseCovariance:
     """Covariances as matrices ``(..., n, n)``: one product applies them."""
 
-    def __init__(self, matrix: Tensor, trace: Tensor | None = None) -> None:
+    def __init__(self, matrix: Tensor) -> None:
         self.matrix = matrix
-        self._trace = matrix.diagonal(dim1=-2, dim2=-1).double().sum(-1) if trace is None else trace
+        self._trace = matrix.diagonal(dim1=-2, dim2=-1).double().sum(-1)
 
     def apply(self, x: Tensor) -> Tensor:
         return self.matrix @ x.to(self.matrix.dtype)
@@ -203,7 +200,7 @@ class DenseCovariance:
 
     def to(self, device: torch.device | str) -> DenseCovariance:
         """The same covariances on a device."""
-        return DenseCovariance(self.matrix.to(device), self._trace.to(device))
+        return DenseCovariance(self.matrix.to(device))
 
 
 @torch.no_grad()
@@ -239,25 +236,6 @@ def visible_scales(
     if before / k < k / max(visible, 1e-300):  # the one before was nearer to k
         power //= 2
     return tuple(power * factor for factor in spread)
-
-
-def _coefficients(
-    steps: int | None, resolvent: int | None, scales: Sequence[int] | None, symmetric: bool
-) -> dict[int, float]:
-    if steps is not None:
-        if steps < 0:
-            raise InputError(f"expected a number of steps of at least 0, got {steps}")
-        return {2 * steps: 1.0}
-    if resolvent is not None:
-        if not 1 <= resolvent <= 16:
-            raise InputError(
-                f"expected between 1 and 16 doublings for the resolvent, got {resolvent}"
-            )
-        return dict.fromkeys(range(0, 2**resolvent, 1 if symmetric else 2), 1.0)
-    powers = [int(s) for s in (DEFAULT_SCALES if scales is None else scales)]
-    if not powers or min(powers) < 0 or len(set(powers)) != len(powers):
-        raise InputError(f"expected distinct non-negative scales, got {powers}")
-    return dict.fromkeys(sorted(powers), 1.0 / len(powers))
 
 
 def polynomial(smoother: Smoother, x: Tensor, terms: Mapping[int, float]) -> Tensor:

@@ -31,7 +31,7 @@ from ..errors import InputError
 from ..host.files import Facts
 from ..smoothers import Smoother
 from .covariance import Covariance, DenseCovariance, polynomial, visible_scales
-from .probes import Distribution, seed_signal
+from .probes import seed_signal
 
 Seeds = Literal["noise", "hadamard", "features"]
 # points up to which all eigenvectors cost less than the leading ones of a matrix-free covariance
@@ -57,11 +57,10 @@ class Family:
         count: int,
         steps: int,
         *,
-        distribution: Distribution = "uniform",
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """``m`` probes ``(n, m)``; seeds have variance one whatever their distribution."""
-        signal = self._seed(smoother, count, distribution, generator)
+        """``m`` probes ``(n, m)``; seeds have variance one."""
+        signal = self._seed(smoother, count, generator)
         law = self.terms(steps)
         if self.random_steps:
             chances = torch.tensor(list(law.values()), dtype=torch.float64)
@@ -77,13 +76,7 @@ class Family:
             return signal
         return polynomial(smoother, signal, law)
 
-    def _seed(
-        self,
-        smoother: Smoother,
-        count: int,
-        distribution: Distribution,
-        generator: torch.Generator | None,
-    ) -> Tensor:
+    def _seed(self, smoother: Smoother, count: int, generator: torch.Generator | None) -> Tensor:
         like = torch.empty(0, device=smoother.device, dtype=smoother.dtype)
         n = smoother.n
         if self.seeds == "hadamard":
@@ -107,8 +100,7 @@ class Family:
                 * torch.rand(count, generator=generator, device=like.device, dtype=like.dtype)
             )
             return 2**0.5 * torch.cos(points.to(like) @ (waves / width) + phase)
-        signal = seed_signal(n, count, distribution, like, generator)
-        return signal * (3**0.5 if distribution == "uniform" else 1.0)
+        return 3**0.5 * seed_signal(n, count, "uniform", like, generator)
 
     def covariance(self, smoother: Smoother, steps: int) -> Covariance | DenseCovariance:
         """``C``, exactly."""

@@ -55,11 +55,7 @@ def prefix_errors(
     _check(basis, probes, mass)
     nested = nested_basis(basis, mass)
     nested = nested.to(probes.dtype)
-    total = (
-        probes.double().square().sum(-2, keepdim=True)
-        if probes.dtype == torch.float64
-        else _norms(probes)
-    )
+    total = _norms(probes)
     b = (nested.mT @ probes).double()  # (..., K, m)
     if mass is None:
         return total - b.square().cumsum(-2)

@@ -4,7 +4,6 @@
 
 `sigma`, `k` and the number of steps are numbers or ranges ``(low, high)``; a range is drawn for
 every field (each of the m columns has its own smoothing) or for every step (all columns share it).
-The number of steps may also be geometric, which makes the covariance of the probes a resolvent.
 Shapes: points (n, d) or (b, n, d) -> probes (n, m) or (b, n, m).
 
 These are the paper's probes, on the directed graph.  Probes of a given `Smoother` (`symmetric`,
@@ -43,9 +42,6 @@ class Probes:
         the 10th neighbour.
     distribution
         Of the seed signal: ``"uniform"`` on [-1, 1] (variance 1/3) or ``"gaussian"`` (variance 1).
-    step_distribution
-        ``"uniform"`` over the range of ``steps``; ``"geometric"`` with mean ``steps``, cut at four
-        times the mean.
     vary
         Ranges of ``k`` and ``sigma`` are drawn per ``"field"`` (the paper) or per ``"step"``.
     """
@@ -55,7 +51,6 @@ class Probes:
     k: int | tuple[int, int] = 15
     sigma: float | tuple[float, float] | None = None
     distribution: Distribution = "uniform"
-    step_distribution: Literal["uniform", "geometric"] = "uniform"
     vary: Literal["field", "step"] = "field"
     metric: Literal["euclidean", "cosine"] = "euclidean"
     self_loops: bool = False
@@ -74,8 +69,6 @@ class Probes:
                     f"expected {name}, a number or a range (low, high), of at least {low}, "
                     f"got {value!r}"
                 )
-        if self.step_distribution == "geometric" and not isinstance(self.steps, int):
-            raise InputError(f"geometric steps need one mean, got the range {self.steps!r}")
 
     @property
     def variance(self) -> float:
@@ -89,7 +82,7 @@ class Probes:
 
     @property
     def longest(self) -> int:
-        """The largest number of steps; of geometric ones their mean."""
+        """The largest number of steps."""
         return self.steps if isinstance(self.steps, int) else self.steps[1]
 
     def graph(self, points: Tensor) -> Graph:
@@ -137,7 +130,7 @@ class Probes:
             return self.smooth(*self.seeds(graph, generator))
         signal = seed_signal(graph.n, self.count, self.distribution, graph.distances, generator)
         lengths = self._lengths(graph, generator)  # (m,)
-        varying = not isinstance(self.steps, int) or self.step_distribution == "geometric"
+        varying = not isinstance(self.steps, int)
         last = int(lengths.max()) if varying else self.longest
         fixed = None if self.vary == "step" else self._weights(graph, self.count, generator)
         for step in range(last):
@@ -151,8 +144,7 @@ class Probes:
         """Whether all fields take the same steps over the same neighbours: then `smooth` can make
         them.
         """
-        fixed = isinstance(self.steps, int) and isinstance(self.k, int) and self.vary == "field"
-        return fixed and self.step_distribution == "uniform"
+        return isinstance(self.steps, int) and isinstance(self.k, int) and self.vary == "field"
 
     def seeds(
         self, graph: Graph, generator: torch.Generator | None = None
@@ -184,15 +176,9 @@ class Probes:
         return self.draw(cloud, torch.Generator(device).manual_seed(0))
 
     def _lengths(self, graph: Graph, generator: torch.Generator | None) -> Tensor:
-        device = graph.distances.device
-        if self.step_distribution == "geometric":
-            mean = self.longest
-            u = torch.rand(self.count, generator=generator, device=device, dtype=torch.float64)
-            # Inverse transform of P(t >= s) = c^s with mean c / (1 - c) = steps.
-            ratio = torch.log(torch.tensor(mean / (mean + 1.0), dtype=torch.float64))
-            return (u.clamp_min(1e-12).log() / ratio.to(device)).floor().long().clamp_max(4 * mean)
         low, high = (self.steps, self.steps) if isinstance(self.steps, int) else self.steps
-        return torch.randint(low, high + 1, (self.count,), generator=generator, device=device)
+        place = graph.distances.device
+        return torch.randint(low, high + 1, (self.count,), generator=generator, device=place)
 
     def _sigma(self, graph: Graph, fields: int, generator: torch.Generator | None) -> Tensor:
         """One bandwidth, or one for each field."""

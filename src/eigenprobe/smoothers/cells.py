@@ -29,7 +29,7 @@ points (the mass); their sum is fixed by the cells of a sample of them, as the r
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -86,14 +86,16 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
     """
     near, frames = first_frames(graph, 2)
     points = graph.points
+    sorted_ = replace(graph, indices=near.indices, distances=near.distances)
+    radius = CELLS.radius * torch.exp(CELLS.growth * sorted_.unevenness.detach())
+    radius = graph.each.spread(radius)
     near = near if field is None else near.stretched_along(field, frames)
     frames, thin = planar_frames(near, frames)
-    spread = graph.each.spread(CELLS.radius * torch.exp(CELLS.growth * graph.unevenness.detach()))
     if points.shape[1] > 2:
-        cells = cell_edges(near, frames, thin, spread)
+        cells = cell_edges(near, frames, thin, radius)
         chord = points[cells.edges.tail] - points[cells.edges.head]
         frames = edge_frames(chord, cells.edges, cells.weight, 2, frames)
-    cells = _joined(near, cell_edges(near, frames, thin, spread), frames)
+    cells = _joined(near, cell_edges(near, frames, thin, radius), frames)
     edges, faint = with_pairs(cells.edges, graph.doubtful)
     head, tail = edges.head, edges.tail
     chord = points[tail] - points[head]
@@ -370,6 +372,8 @@ def at_boundary(smoother: Smoother) -> Tensor:
             "mask instead"
         )
     graph = smoother.graph.without_loops()
+    if graph.k <= dimension:
+        raise InputError(f"a boundary needs more than {dimension} neighbours, got {graph.k}")
     found = open_cells(graph, torch.arange(graph.n, device=graph.device), dimension)
     return found & _in_loops(graph) if dimension == 2 and bool(found.any()) else found
 

@@ -89,6 +89,7 @@ def build_smoother(
         raise InputError(
             f"dimension must be above 0 and at most {most} for {columns} columns, got {dimension}"
         )
+    dimension = min(dimension, columns or MOST_DIMENSIONS)
     known = {"row": set(), "symmetric": {"alpha"}, "adaptive": {"settings", "field"}}
     if unknown := set(options) - known[kind]:
         raise InputError(f"a {kind} smoother does not know the option {sorted(unknown)[0]!r}")

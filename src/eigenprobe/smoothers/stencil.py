@@ -69,7 +69,7 @@ class Balance:
     bandwidth: float = 2.0  # c above
     steepest: float = 0.8  # sine of the angle beyond which an edge says nothing about an arc
     ridge: float = 1e-3  # softness of balance, relative to the moments of the point
-    round_ridge: float = 0.2  # softness of roundness
+    round_ridge: float = 0.5  # softness of roundness
     end_ridge: float = 1.0  # the same at a boundary
     rounds: int = 3  # Newton rounds
     steps: int = 200  # conjugate-gradient steps in each

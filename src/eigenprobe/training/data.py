@@ -1,7 +1,7 @@
 """What one training step sees, and the data of one manifold: a pool of resamplings, prepared once.
 
-    points (N, d) -> farthest-point resamplings (n, d), different starts -> smoother -> C (n, n) ->
-    Batch features Z = weight * network(points)  (b, n, K),   weight (b, n) = sqrt(mass)
+    points (N, d) -> farthest-point resamplings (n, d) -> smoother -> C (n, n) -> Batch
+    features Z = weight * network(points)  (b, n, K),   weight (b, n) = sqrt(mass)
 
 Where the smoother knows the mass, the network learns the unnormalised functions ``V``, which do not
 depend on the sampling, and ``Q = M^{1/2} V`` carries the sampling.  A `row` smoother knows no mass:
@@ -25,7 +25,15 @@ from torch.utils.data import DataLoader
 from ..cloud import Frame
 from ..errors import InputError
 from ..graph import Graph
-from ..probes import DENSE_LIMIT, Covariance, Objective, Probes, nested_basis, visible_scales
+from ..probes import (
+    DENSE_LIMIT,
+    Covariance,
+    DenseCovariance,
+    Objective,
+    Probes,
+    nested_basis,
+    visible_scales,
+)
 from ..probes.families import family
 from ..sampling.farthest import farthest_points
 from ..smoothers import Kind, Smoother, build_smoother
@@ -56,22 +64,17 @@ class Batch:
         if self.trace is None and self.covariance is not None:
             self.trace = self.covariance.trace()
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
+    def to(self, device: torch.device | str) -> Batch:
         """The batch on a device; what is already there is not copied."""
-        held = {each.name: getattr(self, each.name) for each in fields(self)}
-        tensors = {name: x for name, x in held.items() if isinstance(x, Tensor)}
-        moved: dict[str, Any] = {
-            name: x.to(device, non_blocking=non_blocking) for name, x in tensors.items()
-        }
-        if hasattr(self.covariance, "to"):
-            moved["covariance"] = self.covariance.to(device)
+        held: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        kinds = (Tensor, DenseCovariance)
+        moved: Any = {name: x.to(device) for name, x in held.items() if isinstance(x, kinds)}
         return replace(self, **moved)
 
     def weigh(self, features: Tensor) -> Tensor:
         """``Z = sqrt(mass) * features``, float32 or better, padding set to 0."""
-        features = (
-            features.float() if features.dtype in (torch.bfloat16, torch.float16) else features
-        )
+        if features.dtype in (torch.bfloat16, torch.float16):
+            features = features.float()
         if self.weight is not None:
             features = features * self.weight.unsqueeze(-1)
         return features if self.mask is None else features * self.mask.unsqueeze(-1)
@@ -109,8 +112,8 @@ class Sampling(Batch):
 class ProbeSettings:
     """What the network must reconstruct.
 
-    ``kind`` is the smoother.  Expected losses use ``steps``, ``resolvent`` or ``scales`` of
-    `Covariance`; with none of them, the scales at which the K wanted vectors matter
+    ``kind`` is the smoother.  Expected losses use ``steps`` or ``scales`` of `Covariance`; with
+    none of them, the scales at which the K wanted vectors matter
     (`visible_scales`).  Sampled losses draw ``count`` probes at every training step: of ``paper``
     where given (the paper's ranges of sigma, k and steps, on the directed graph), else by ``steps``
     (default 20) of the smoother.
@@ -118,7 +121,6 @@ class ProbeSettings:
 
     kind: Kind = "adaptive"
     steps: int | None = None
-    resolvent: int | None = None
     scales: tuple[int, ...] | None = None
     count: int = 500
     paper: Probes | None = None
@@ -133,11 +135,9 @@ class ProbeSettings:
     ) -> Covariance:
         """The covariance of these probes on a smoother, for a basis of ``k`` vectors."""
         scales = self.scales
-        if self.steps is None and self.resolvent is None and scales is None:
+        if self.steps is None and scales is None:
             scales = visible_scales(smoother, k, generator=generator)
-        return Covariance(
-            smoother, steps=self.steps, resolvent=self.resolvent, scales=scales, generator=generator
-        )
+        return Covariance(smoother, steps=self.steps, scales=scales, generator=generator)
 
 
 def prepare(
@@ -152,9 +152,7 @@ def prepare(
     ``k`` vectors.
     """
     smoother = probes.build(points)
-    single = smoother.to(
-        dtype=torch.float32
-    )  # smoothing is bound by memory; the K x K algebra is not
+    single = smoother.to(dtype=torch.float32)  # smoothing is bound by memory, not the small algebra
     weight = None if not smoother.symmetric else smoother.mass.sqrt().float().unsqueeze(0)  # (1, n)
     local = frame(points, torch.float32)
     batch = Sampling(local.unsqueeze(0), weight, smoother=smoother)
@@ -263,11 +261,8 @@ class Fresh:
         batches = max(1, CHUNK[self.points.device.type == "cuda"] // self.clouds)
         turn, place = divmod(step, batches)
         if self._chunk[0] != turn:
-            seed = int(
-                torch.randint(
-                    2**31, (), generator=torch.Generator().manual_seed(self.seed * 7919 + turn)
-                )
-            )
+            generator = torch.Generator().manual_seed(self.seed * 7919 + turn)
+            seed = int(torch.randint(2**31, (), generator=generator))
             self._chunk = (turn, self._graphs(batches, seed))
         graph = self._chunk[1][place % len(self._chunk[1])]
         draw = PaperDraw(self.probes, graph, self.clouds)
@@ -307,5 +302,5 @@ class ManifoldData(pl.LightningDataModule):
 
     def val_dataloader(self) -> DataLoader[Source] | list[Source]:
         held = self.held_out
-        rows: Any = [held] * (0 if held is None else len(held))
-        return [] if held is None else DataLoader(rows, batch_size=None)
+        rows: Any = [] if held is None else [held] * len(held)
+        return DataLoader(rows, batch_size=None) if rows else []

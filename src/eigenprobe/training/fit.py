@@ -1,7 +1,7 @@
 """Learn the basis of one manifold with a network: the paper's overfitting setting.
 
-    points -> pool of resamplings -> network trained on the expected loss -> features at all points
-    -> QR -> Ritz
+    points -> pool of resamplings -> network trained on the expected loss
+           -> features at all points -> QR -> Ritz
 
 The result is a continuous function: ``basis(new_points)`` costs one forward pass.  The network
 alone gives the nested basis ``Q``; the final K x K Ritz rotation is exact algebra within its span
@@ -22,7 +22,7 @@ from torch import Tensor
 from .. import networks
 from ..basis import Basis
 from ..cloud import Frame
-from ..eigen import Span, basis_from_span, orthonormalise, solve
+from ..eigen import basis_of, orthonormalise, rotate, solve
 from ..errors import InputError, RankError
 from ..extensions import NetworkExtension
 from ..graph.arranged import Placed
@@ -44,11 +44,9 @@ from .data import (
 from .module import Optimisation, SpectralModule
 from .runs import RunSettings, train
 
-WHOLE = {"cpu": 2000, "cuda": 4000}  # clouds of up to so many points are taken whole
-SUBSETS = {
-    "cpu": (4, 1500),
-    "cuda": (16, 4000),
-}  # larger ones: how many resamplings of how many points (paper: 4000)
+# On a processor, on a GPU: points of clouds that are taken whole; of larger ones, how many
+# resamplings of how many points (paper: 4000).
+WHOLE, SUBSETS = (2000, 4000), ((4, 1500), (16, 4000))
 RITZ_POWER = 512  # most smoothing steps of the final rotation
 REFERENCES = 4  # samplings whose closed-form optimum is computed for the report
 
@@ -112,20 +110,16 @@ class FitSettings:
     ritz: bool = True
     reference: bool = True
     precision: Literal["auto", "32", "bf16"] = "auto"
-    accelerate: Literal["auto", "none", "graph", "compile"] = "auto"
+    accelerate: Literal["auto", "none", "graph"] = "auto"
     seed: int = 0
 
     def schedule(self, preset: str) -> Optimisation:
         """The schedule of the preset with the overrides."""
-        base = self.optimisation
-        if base is None:
-            pointwise = isinstance(networks.config(preset), networks.MLPConfig)
-            base = (
-                Optimisation(steps=300, rate=3e-3)
-                if pointwise
-                else Optimisation(steps=800, rate=1e-3, clip=0.01)
-            )
-        return replace(base, **_given(steps=self.steps, rate=self.rate, clip=self.clip))
+        usual = Optimisation(steps=800, rate=1e-3, clip=0.01)
+        if isinstance(networks.config(preset), networks.MLPConfig):
+            usual = Optimisation(steps=300, rate=3e-3)
+        changes = _given(steps=self.steps, rate=self.rate, clip=self.clip)
+        return replace(self.optimisation or usual, **changes)
 
     def objective(self) -> Objective:
         """The training loss, relative to the probes' energy so that samplings and shapes are
@@ -227,15 +221,12 @@ def _source(cloud: Tensor, k: int, settings: FitSettings) -> dict[str, str]:
     which may grow.
     """
     schedule = settings.optimisation
-    same = replace(
-        settings, steps=None, optimisation=None if schedule is None else replace(schedule, steps=0)
-    )
+    schedule = None if schedule is None else replace(schedule, steps=0)
+    same = replace(settings, steps=None, optimisation=schedule)
     recipe = repr([(f.name, getattr(same, f.name)) for f in fields(FitSettings)])
-    points = cloud.double().cpu().numpy().tobytes()
-    digests = {"points": points, "recipe": recipe.encode()}
-    return {"k": str(k)} | {
-        name: hashlib.sha256(data).hexdigest()[:16] for name, data in digests.items()
-    }
+    given = {"points": cloud.double().cpu().numpy().tobytes(), "recipe": recipe.encode()}
+    digests = {name: hashlib.sha256(data).hexdigest()[:16] for name, data in given.items()}
+    return {"k": str(k)} | digests
 
 
 def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basis:
@@ -243,6 +234,8 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
     between.
     """
     clock = [now(cloud.device)]
+    gpu = cloud.device.type == "cuda"
+    preset = settings.preset or ("overfit" if gpu else "cpu")
     probes, objective = settings.all_probes(), settings.objective()
     frame = settings.frame(cloud)
     pool, held = draw_samplings(cloud, k, frame, probes, objective, settings)
@@ -251,7 +244,21 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
     if settings.reference:
         for sampling in references:
             attach_optimum(sampling, k, objective, settings.seed)
-    module = _module(cloud, k, settings)
+    generator = torch.Generator().manual_seed(settings.seed)
+    network: Any = networks.build(preset, cloud.shape[1], k, generator, **(settings.sizes or {}))
+    precision, accelerate = settings.precision, settings.accelerate
+    if precision == "auto":
+        precision = "bf16" if gpu else "32"
+    if accelerate == "auto":
+        accelerate = "graph" if gpu else "none"
+    module = SpectralModule(
+        network,
+        objective,
+        settings.schedule(preset),
+        precision=precision,
+        accelerate=accelerate,
+        seed=settings.seed,
+    )
     clock.append(now(cloud.device))
     source: Source = Pool(pool, settings.seed)
     if settings.resamplings == "fresh" and probes.paper is not None:
@@ -271,43 +278,19 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
     first, known = pool[0].points[0], pool[0].smoother
     same = len(first) == len(cloud) and torch.equal(first, frame(cloud, torch.float32))
     smoother = known if same else probes.build(cloud)
-    network: Any = module.network
     function = NetworkExtension(network, frame, first, not smoother.symmetric)
     basis = network_basis(function, cloud, smoother, ritz=settings.ritz)
-    seconds = dict(
-        zip(("prepare", "reference", "train"), (b - a for a, b in pairwise(clock)), strict=True)
-    )
-    seconds["total"] = now(cloud.device) - clock[0]
+    clock.append(now(cloud.device))
+    stages = zip(("prepare", "reference", "train", "basis"), pairwise(clock), strict=True)
+    seconds = {name: end - begin for name, (begin, end) in stages} | {"total": clock[-1] - clock[0]}
     basis.info.update(
-        network=settings.preset or _default_preset(cloud.device),
+        network=preset,
         steps=int(trainer.global_step),
         samplings=settings.resamplings if settings.resamplings == "fresh" else len(pool),
         feedforward=feedforward_loss(module, references),
         seconds={name: round(value, 3) for name, value in seconds.items()},
     )
     return basis
-
-
-def _default_preset(device: torch.device) -> str:
-    return "overfit" if device.type == "cuda" else "cpu"
-
-
-def _module(cloud: Tensor, k: int, settings: FitSettings) -> SpectralModule:
-    """A fresh network with its objective and its schedule."""
-    gpu = cloud.device.type == "cuda"
-    preset = settings.preset or _default_preset(cloud.device)
-    generator = torch.Generator().manual_seed(settings.seed)
-    accelerate: Any = settings.accelerate
-    if accelerate == "auto":
-        accelerate = "graph" if gpu else "none"
-    return SpectralModule(
-        networks.build(preset, cloud.shape[1], k, generator, **(settings.sizes or {})),
-        settings.objective(),
-        settings.schedule(preset),
-        precision=("bf16" if gpu else "32") if settings.precision == "auto" else settings.precision,
-        accelerate=accelerate,
-        seed=settings.seed,
-    )
 
 
 @torch.no_grad()
@@ -336,8 +319,8 @@ def draw_samplings(
 ) -> tuple[list[Sampling], list[Sampling]]:
     """Training and held-out samplings of a cloud, prepared."""
     n, held_out = len(cloud), settings.held_out
-    place = "cuda" if cloud.device.type == "cuda" else "cpu"
-    count, size = (1, n) if n <= WHOLE[place] else SUBSETS[place]
+    gpu = cloud.device.type == "cuda"
+    count, size = (1, n) if n <= WHOLE[gpu] else SUBSETS[gpu]
     size = size if settings.size is None else settings.size
     if settings.resamplings == "fresh":
         if probes.paper is None or objective.kind != "sampled" or probes.kind != "row":
@@ -395,16 +378,9 @@ def network_basis(
     cloud, info = Placed.plain(points.double()), {"method": "network", "ritz": turn}
     try:
         if not turn:
-            own = function.rotated
-            return basis_from_span(
-                Span(features),
-                smoother,
-                k,
-                cloud,
-                info=info,
-                turn=False,
-                extension=lambda rotation: own(rotation.matrix),
-            )
+            found = rotate(features, smoother, k, turn=False)
+            extension = function.rotated(found.matrix)
+            return basis_of(found, smoother, cloud, extension=extension, info=info)
         q, r = orthonormalise(features)
     except RankError as error:
         message = (
@@ -423,11 +399,6 @@ def network_basis(
     rotation = torch.block_diag(torch.eye(known).to(turned), turned.flip(1))
     gaps = 1 - values.clamp_min(torch.finfo(values.dtype).eps) ** (1 / power)
     matrix = torch.linalg.solve_triangular(r, rotation, upper=True)
-    return basis_from_span(
-        Span(q @ rotation, gaps),
-        smoother,
-        k,
-        cloud,
-        info=info,
-        extension=lambda found: function.rotated(matrix @ found.matrix),
-    )
+    found = rotate(q @ rotation, smoother, k, gaps=gaps)
+    extension = function.rotated(matrix @ found.matrix)
+    return basis_of(found, smoother, cloud, extension=extension, info=info)

@@ -1,7 +1,7 @@
 """The Lightning module of every setting: network + objective + optimiser.
 
-    loss = mean over the batch of  objective(sqrt(mass) * network(points)),   AdamW, warm-up then
-    cosine
+    loss = mean over the batch of  objective(sqrt(mass) * network(points))
+    AdamW, warm-up then cosine
 
 The network runs under bf16 autocast where asked; the objective always runs in float32 with float64
 K x K algebra.  On CUDA with clouds of one size the forward and backward passes (of the network;
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -37,8 +36,8 @@ log = logging.getLogger(__name__)
 @validated
 @dataclass(frozen=True)
 class Optimisation:
-    """AdamW (without ``weight_decay``, the default, it is Adam) and its schedule over ``steps``
-    optimiser steps.
+    """AdamW and its schedule over ``steps`` optimiser steps. Without ``weight_decay``, the default,
+    its steps are those of Adam.
 
     ``schedule`` is ``"cosine"`` from ``rate`` to ``final_rate`` after ``warmup`` steps, ``"step"``
     (times 0.1 at 30 % and at 70 %, the paper's toy) or ``"constant"``.  It takes ``anneal`` steps
@@ -70,9 +69,7 @@ class Optimisation:
 
 
 class Mixed(nn.Module):
-    """The network under autocast, features back in float32: one callable to compile or to capture
-    as a graph.
-    """
+    """The network under autocast, features back in float32: one callable to capture as a graph."""
 
     def __init__(self, network: nn.Module, precision: Literal["32", "bf16"]) -> None:
         super().__init__()
@@ -119,7 +116,7 @@ class SpectralModule(pl.LightningModule):
         optimisation: Optimisation | None = None,
         *,
         precision: Literal["32", "bf16"] = "32",
-        accelerate: Literal["none", "graph", "compile"] = "none",
+        accelerate: Literal["none", "graph"] = "none",
         seed: int = 0,
         log_every: int = 20,
         patience: int = 50,
@@ -128,20 +125,15 @@ class SpectralModule(pl.LightningModule):
         self.mixed = Mixed(network, precision)
         self.objective = objective or Objective()
         self.optimisation = optimisation or Optimisation()
-        self.accelerate, self.seed, self.log_every, self.patience = (
-            accelerate,
-            seed,
-            log_every,
-            patience,
-        )
+        self.accelerate, self.seed = accelerate, seed
+        self.log_every, self.patience = log_every, patience
         self.batches_seen = 0
         self.skipped: Tensor
         self.register_buffer("skipped", torch.zeros(2), persistent=False)  # in all, in a row
         self._reported = 0
         self._random_state: dict[str, Tensor] | None = None
         self._seeded = False
-        # In lists, since as attributes they would be second copies of the network's parameters.
-        self._compiled: list[Callable[[Tensor], Tensor]] = []
+        # In a list, since as an attribute it would be a second copy of the network's parameters.
         self._whole: list[Whole] = []
 
     @property
@@ -150,9 +142,7 @@ class SpectralModule(pl.LightningModule):
 
     def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
         """Features ``(b, n, K)`` of points ``(b, n, d)``."""
-        if mask is None:
-            return (self._compiled or [self.mixed])[0](points)
-        return self.mixed(points, mask)
+        return self.mixed(points, mask) if mask is not None else self.mixed(points)
 
     def loss(self, batch: Batch, generator: torch.Generator | None = None) -> Tensor:
         """Loss of every cloud ``(b,)``."""
@@ -273,12 +263,8 @@ class SpectralModule(pl.LightningModule):
         return total
 
     def capture(self, batch: Batch) -> None:
-        """Compile the network, or capture it as CUDA graphs, for batches of the shape of
-        ``batch``.
-        """
-        if self.accelerate == "compile":
-            self._compiled = [torch.compile(self.mixed, dynamic=False)]
-        elif self.accelerate == "graph" and batch.points.is_cuda and batch.mask is None:
+        """Capture the network as CUDA graphs, for batches of the shape of ``batch``."""
+        if batch.points.is_cuda and batch.mask is None:
             self.mixed.train()
             drawn, points = batch.probes, batch.points.clone()
             if isinstance(drawn, PaperDraw) and drawn.probes.alike:
@@ -293,9 +279,8 @@ class SpectralModule(pl.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: Facts) -> None:
         states = {"cpu": torch.get_rng_state()}
-        states |= (
-            {"cuda": torch.cuda.get_rng_state(self.device)} if self.device.type == "cuda" else {}
-        )
+        if self.device.type == "cuda":
+            states["cuda"] = torch.cuda.get_rng_state(self.device)
         checkpoint["eigenprobe"] = {
             "batches_seen": self.batches_seen,
             "objective": asdict(self.objective),

@@ -122,10 +122,8 @@ class Bar(pl.Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, module: pl.LightningModule, *_: object
     ) -> None:
-        share, note = (
-            getattr(module, "progress", trainer.global_step / max(1, trainer.max_steps)),
-            None,
-        )
+        done, note = trainer.global_step / max(1, trainer.max_steps), None
+        share = getattr(module, "progress", done)
         if time.monotonic() - self.looked > self.EVERY:
             self.looked, metrics = time.monotonic(), trainer.progress_bar_metrics
             note = ", ".join(
@@ -176,9 +174,8 @@ class RunSettings:
 
     def watched(self, *callbacks: pl.Callback) -> RunSettings:
         """The same with further callbacks."""
-        return replace(
-            self, flags={**self.flags, "callbacks": [*self.flags.get("callbacks", []), *callbacks]}
-        )
+        known = self.flags.get("callbacks", [])
+        return replace(self, flags=self.flags | {"callbacks": [*known, *callbacks]})
 
 
 def train(
@@ -221,24 +218,21 @@ def train(
     # at a time.
     with RANDOMNESS, _quiet(), torch.random.fork_rng():
         trainer, interrupt = pl.Trainer(**flags), signal.getsignal(signal.SIGINT)
-        locks = (
-            settings.folder is not None and trainer.is_global_zero
-        )  # one process of a run, on one of its nodes
+        folder = settings.folder if trainer.is_global_zero else None  # locked by one process
         try:
-            with locked_folder(settings.folder or "") if locks else nullcontext():
+            with nullcontext() if folder is None else locked_folder(folder):
                 trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
         except SystemExit as error:
-            if (
-                error.code != INTERRUPTED
-            ):  # terminated: by Lightning's handler, which gives no code, or by the caller's
-                raise SystemExit(error.code or 128 + signal.SIGTERM) from error
-            signal.signal(signal.SIGINT, interrupt)  # Lightning leaves it ignored
             kept = last_checkpoint(settings.folder)
-            saved = (
-                "nothing of it is saved"
-                if kept is None
-                else f"{kept} is saved, the same command goes on from it"
-            )
+            saved = "nothing of it is saved"
+            if kept is not None:
+                saved = f"{kept} is saved, the same command goes on from it"
+            # Terminated: by Lightning's handler, which gives no code, or by the caller's.
+            if error.code != INTERRUPTED:
+                stop = SystemExit(error.code or 128 + signal.SIGTERM)
+                stop.add_note(f"training was stopped; {saved}")
+                raise stop from error
+            signal.signal(signal.SIGINT, interrupt)  # Lightning leaves it ignored
             raise KeyboardInterrupt(f"training was interrupted; {saved}") from error
     return trainer
 

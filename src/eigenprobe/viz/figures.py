@@ -76,10 +76,12 @@ def chosen_columns(
     k = vectors.shape[1]
     if columns is None:
         first = int(k > 1 and np.ptp(vectors[:, 0]) < 1e-3 * np.abs(vectors[:, 0]).max())
-        chosen = list(range(first, min(first + most, k)))
+        chosen = list(range(k)[first : first + most])
     else:
-        given = np.asarray(columns, int)
-        chosen = given.tolist() if given.ndim else list(range(min(int(given), k)))
+        given = np.asarray(columns)
+        if given.dtype.kind not in "iu":
+            raise InputError(f"columns must be whole numbers, got {columns!r}")
+        chosen = given.tolist() if given.ndim else list(range(k)[: int(given)])
     if not chosen or min(chosen) < 0 or max(chosen) >= k:
         raise InputError(f"columns must lie in 0..{k - 1}, got {columns}")
     titles = [f"φ{str(c + 1).translate(SUBSCRIPT)}" for c in chosen]

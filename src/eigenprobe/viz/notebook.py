@@ -8,6 +8,7 @@ number that is drawn, so more than ``LIMIT`` points are thinned.
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike
 from ..basis import Basis
 from ..host.tables import html_table
 from ..readers.mesh import to_numpy
-from .report import Purpose, report_page
+from .report import report_page
 
 LIMIT = 20_000
 SHOWN = 6  # eigenvalues in a table
@@ -26,9 +27,10 @@ class InteractiveScene:
     """A page of its own in the frame of a cell, so that nothing of the notebook disturbs it."""
 
     page: str
+    height: int = 560
 
     def _repr_html_(self) -> str:
-        frame = 'style="width:100%;height:560px;border:0" title="eigenfunctions"'
+        frame = f'style="width:100%;height:{self.height}px;border:0" title="eigenprobe"'
         return f'<iframe {frame} srcdoc="{html.escape(self.page)}"></iframe>'
 
 
@@ -47,10 +49,9 @@ def interactive_scene(
     picked = replace(
         basis, normalized=basis.normalized[:, some], eigenvalues=basis.eigenvalues[some]
     )
-    purpose = Purpose(bare=True, numbers=(some + 1).tolist())
-    return InteractiveScene(
-        report_page(picked, purpose=purpose, faces=faces, limit=limit, reconstruction=False)
-    )
+    numbers = (some + 1).tolist()
+    shown: Any = {"faces": faces, "limit": limit, "reconstruction": False}
+    return InteractiveScene(report_page(picked, bare=True, numbers=numbers, **shown))
 
 
 def basis_html(basis: Basis) -> str:

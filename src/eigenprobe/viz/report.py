@@ -13,9 +13,9 @@ carries. At 10,000 points and 50 vectors the file is about 3 MB, half of it plot
 
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ from .scene import (
 )
 
 Payload = dict[str, Any]  # what the page gets
+Values = Mapping[str, ArrayLike] | ArrayLike | None
 Source = Basis | str | os.PathLike[str]  # a basis, a file, or a method by its name
 METHODS = ("direct", "network", "pretrained", "oracle")
 DISPLAY_LIMIT = 20_000
@@ -92,6 +93,7 @@ def write_report(
     reconstruction: bool = True,
     up: str = "auto",
     limit: int = DISPLAY_LIMIT,
+    values: Values = None,
 ) -> None:
     """Write the report of a basis: the shape to turn, its eigenfunctions, spectrum, mass and
     reconstruction, and facts.
@@ -121,6 +123,8 @@ def write_report(
         The axis that points upwards: "x", "y", "z" or "auto".
     limit
         More points are thinned, for display only: every number on the page comes from all of them.
+    values
+        Functions ``(n,)`` of your own to show on the shape: by their names, or one.
 
     Examples
     --------
@@ -134,19 +138,8 @@ def write_report(
         with suppress(InputError):  # where half of the points have no such operator
             _ = basis.uncertainty
     shape: Payload = {"faces": faces, "reconstruction": reconstruction, "up": up, "limit": limit}
-    write_text(path, report_page(basis, points, compare=compare, title=title, facts=facts, **shape))
-
-
-@dataclass(frozen=True)
-class Purpose:
-    """What a page is for: `live` talks to the server that it comes from, which by `settings` (of
-    `decompose`, and their values) can compute another basis; `bare` is the scene without charts
-    and facts; `numbers` are those of the vectors in the basis they were chosen from."""
-
-    live: bool = False
-    settings: Facts | None = None
-    bare: bool = False
-    numbers: Sequence[int] | None = None
+    shape |= {"compare": compare, "title": title, "facts": facts, "values": values}
+    write_text(path, report_page(basis, points, **shape))
 
 
 def report_page(
@@ -156,14 +149,22 @@ def report_page(
     compare: Source | None = None,
     title: str = "eigenprobe",
     facts: Facts | None = None,
-    purpose: Purpose = Purpose(),  # noqa: B008 (frozen)
+    values: Values = None,
+    live: Facts | None = None,
+    bare: bool = False,
+    numbers: Sequence[int] | None = None,
     **options: Any,
 ) -> str:
-    """The text of the report, for one of its uses."""
+    """The text of the report. A `live` one talks to the server that it comes from, which computes
+    another basis by these settings of `decompose`; a `bare` one is the scene without charts and
+    facts; `numbers` are those of the vectors in the basis they were chosen from.
+    """
     points, _ = basis_points(basis, points)
     shapes = [_shape(basis, points, **options)]
-    if purpose.numbers is not None:
-        shapes[0]["numbers"] = list(purpose.numbers)
+    if values is not None:
+        shapes[0]["own"] = _own(values, basis.n, shapes[0]["rows"])
+    if numbers is not None:
+        shapes[0]["numbers"] = list(numbers)
     if compare is not None:
         other, name = second_basis(compare, basis, points, options.get("faces"))
         if options.get("faces") is None:
@@ -181,11 +182,10 @@ def report_page(
         "shapes": shapes,
         "maps": {name: ramp(table) for name, table in colours.MAPS.items()},
         "title": title,
-        "live": purpose.live,
-        "again": purpose.settings,
+        "again": live,
     }
     subtitle = f"{say(n)} points in {d} dimensions, {basis.k} eigenfunctions"
-    return page("report", payload, title, subtitle, note, facts, purpose.bare)
+    return page("report", payload, title, subtitle, note, facts, bare)
 
 
 def _shape(
@@ -221,7 +221,10 @@ def _shape(
     if len(cut):
         made |= _cuts(cut, rows, basis.n)
     mesh = triangles is not None
-    triangles = triangles if mesh else surface_triangles(unit[rows])
+    if not mesh:  # outliers, which have no mass, are no part of the surface
+        held = np.flatnonzero(mass[rows])
+        found = surface_triangles(unit[rows[held]])
+        triangles = None if found is None else held[found]
     made |= {"mesh": mesh, "faces": None if triangles is None else raw(triangles, "<u4")}
     made["radius"] = float(np.clip(ball_radius(unit[rows]), 0.006, 0.2))
     if reconstruction:
@@ -230,6 +233,21 @@ def _shape(
         made["coefficients"] = coefficients.tolist()
         made["errors"] = _residuals(unit, vectors, mass, coefficients).tolist()
     return made
+
+
+def _own(values: Values, n: int, rows: list[int] | None) -> list[Payload]:
+    """Functions of the user's own (n,) at the shown rows, with the ranges of all."""
+    found = []
+    for name, given in (values if isinstance(values, Mapping) else {"values": values}).items():
+        function = to_numpy(given)
+        if function.shape != (n,):
+            raise InputError(f"{name} must have shape ({n},), got {function.shape}")
+        function = np.nan_to_num(function)
+        shown, scale = function if rows is None else function[rows], np.abs(function).max() or 1.0
+        range_ = colours.robust_range(function)
+        data = raw(shown / scale * 32767, "<i2")
+        found.append({"name": name, "data": data, "scale": scale, "range": range_})
+    return found
 
 
 def _agreement(basis: Basis, other: Basis) -> Payload:

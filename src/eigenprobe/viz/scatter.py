@@ -8,7 +8,11 @@ depend on how many coordinates were asked for.
 
 from __future__ import annotations
 
-import html
+import base64
+import io
+import math
+import os
+import pathlib
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import EigenprobeWarning, InputError
-from ..host.files import Facts, write_text
+from ..host.files import Facts, reading, write_text
 from ..host.tables import say
 from ..readers.mesh import to_numpy
 from . import colours
@@ -27,10 +31,16 @@ from .scene import Array, Index, thin
 
 Payload = dict[str, Any]  # what the page gets
 FEW_ROWS = 30  # up to which coordinates are drawn as they are
+PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp")
+TILE, SHEET = 64, 8192  # pixels of a picture of a row, and of all of them together
 
 
-def write_scatter(
-    path: Path,
+def write_scatter(path: Path, *given: Any, **options: Any) -> None:
+    """Write the page of `scatter_page` to a file, whole or not at all."""
+    write_text(path, scatter_page(*given, **options))
+
+
+def scatter_page(
     embedding: Any,
     labels: ArrayLike | None = None,
     names: Names | None = None,
@@ -43,16 +53,15 @@ def write_scatter(
     eigenvalues: ArrayLike | None = None,
     facts: Facts | None = None,
     texts: Sequence[str] | None = None,
+    images: Path | Sequence[Any] | None = None,
     limit: int = 200_000,
     columns: int | None = None,
-) -> None:
-    """Write a page with an embedding as a map: search, colours, neighbours, marking rows and saving
-    them.
+) -> str:
+    """A page with an embedding as a map: search, colours, neighbours, a table with filters, marking
+    rows and saving them.
 
     Parameters
     ----------
-    path
-        The HTML file.
     embedding
         ``(n, k)``, or a fitted `Eigenmaps`, whose coordinates, eigenvalues and map are taken.
     labels
@@ -74,15 +83,23 @@ def write_scatter(
         ``(k,)``, drawn as a spectrum.
     texts
         A text per row, shown on hover instead of the row number.
+    images
+        A picture per row, as files or arrays ``(h, w)`` or ``(h, w, 3)``, or a folder of files in
+        the order of their names: shown on hover, in lists, and as points where one zooms in.
     limit, columns
         The most rows that are drawn, and the most coordinates that the page holds.
 
+    Returns
+    -------
+    str
+        HTML, which `write_scatter` writes to a file.
+
     Examples
     --------
-    >>> import tempfile
     >>> x = np.random.default_rng(0).normal(size=(200, 2))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_scatter(f"{folder}/map.html", x, x[:, 0] > 0, title="left and right")
+    >>> page = scatter_page(x, x[:, 0] > 0, title="left and right")
+    >>> "left and right" in page
+    True
     """
     if hasattr(model := embedding, "embedding_"):
         embedding = model.embedding_
@@ -121,7 +138,12 @@ def write_scatter(
         **_places(x[keep], drawn, columns),
     }
     if texts is not None:
-        payload["texts"] = [html.escape(str(texts[i])) for i in keep]
+        payload["texts"] = [str(texts[i]) for i in keep]
+    if images is not None:
+        listed = image_files(images) if isinstance(images, str | os.PathLike) else images
+        if len(listed) != n:
+            raise InputError(f"expected {n} images, got {len(listed)}")
+        payload["images"] = _sheet(listed, keep)
     if eigenvalues is not None:
         payload["eigenvalues"] = np.nan_to_num(to_numpy(eigenvalues)).tolist()
     note = thinning_note(len(keep), n)
@@ -132,7 +154,7 @@ def write_scatter(
         payload["new"] = _places(placed[shown], None if at is None else at[shown], columns)
         note = f"{note} {say(len(placed))} new rows.".strip()
     subtitle = f"{say(n)} rows, {k} coordinates"
-    write_text(path, page("scatter", payload, title, subtitle, note, facts))
+    return page("scatter", payload, title, subtitle, note, facts)
 
 
 def _matrix(
@@ -161,6 +183,34 @@ def _layout_of(x: Array) -> Array | None:
         warnings.simplefilter("ignore", EigenprobeWarning)  # separate parts are no fault of a map
         options: Any = {"metric": "euclidean", "coordinates": "sphere", "max_samples": n}
         return Eigenmaps(k, random_state=0, **options).fit(x).layout_
+
+
+def image_files(folder: Path) -> list[pathlib.Path]:
+    """The pictures in a folder, in the order of their names."""
+    inside = sorted(pathlib.Path(folder).iterdir())
+    return [each for each in inside if each.suffix.lower() in PICTURES]
+
+
+def _sheet(images: Sequence[Any], rows: Index) -> Payload:
+    """Small pictures of the rows as tiles of one large one, as large as browsers show it."""
+    from PIL import Image, ImageOps
+
+    across = math.isqrt(len(rows) - 1) + 1
+    side = min(TILE, SHEET // across)
+    sheet = Image.new("RGB", (across * side, -(-len(rows) // across) * side), "white")
+    for place, row in enumerate(rows):
+        if isinstance(images[row], str | os.PathLike):
+            with reading(images[row], "an image"):
+                picture = Image.open(images[row]).convert("RGB")
+        else:
+            values = to_numpy(images[row])
+            shades = 255 * values / max(values.max(), 1e-30)
+            picture = Image.fromarray(shades.clip(0, 255).astype(np.uint8)).convert("RGB")
+        tile = ImageOps.pad(picture, (side, side), color="white")
+        sheet.paste(tile, (place % across * side, place // across * side))
+    sheet.save(packed := io.BytesIO(), "JPEG", quality=85)
+    encoded = base64.b64encode(packed.getvalue()).decode()
+    return {"sheet": encoded, "side": side, "across": across}
 
 
 def _places(x: Array, layout: Array | None, columns: int) -> Payload:

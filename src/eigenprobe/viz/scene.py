@@ -4,8 +4,8 @@ display coordinates (n, 3)   d = 3 as given; d < 3 padded with zeros; d > 3 the 
                              principal components
 camera                       y = R (x - c) / r with rows of R = (right, up, towards the eye), then
                              the mild perspective y / (1 - y_z / D)
-triangles (t, 3)             of a sampled surface: each point with its neighbours, in the order of
-                             their angle around the normal, the least principal direction of them
+triangles (t, 3)             of a sampled surface: local Delaunay triangulations in tangent planes,
+                             whose normals are the least principal directions of neighbours
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ from .colours import Array
 
 Index = NDArray[np.int64]
 EYE_DISTANCE = 5.0  # in units of the shape's radius
-AROUND = 8  # neighbours of a point of a cloud that it makes triangles with
-WIDEST = 0.8 * np.pi  # angle of such a triangle: a wider gap is a boundary
+AROUND = 24  # neighbours of a point of a cloud that it makes triangles with
+BLOCK = 2000  # points whose neighbours are compared at once
 
 
 def as_faces(faces: ArrayLike | None, n: int) -> Index | None:
@@ -144,33 +144,59 @@ def vertex_normals(points: Array, faces: Index) -> Array:
 
 
 def surface_triangles(points: Array) -> Index | None:
-    """Triangles (t, 3), all turned alike, between each point of a sampled surface and its
-    neighbours, two next to each other at a time.
+    """Triangles (t, 3), all turned alike, between the points of a sampled surface: the Delaunay
+    triangles around each point in its tangent plane, with those of its neighbours that have it for
+    a neighbour too, as outliers have not.
 
     None where neighbourhoods are not flat (volumes, curves) and for a cloud in the plane, where a
     closed sheet would hide how it was sampled: those are drawn as balls.
     """
     if len(points) <= AROUND or not np.ptp(points, axis=0).all():
         return None
-    index = cKDTree(points).query(points, min(AROUND + 5, len(points)))[1]
+    index = cKDTree(points).query(points, AROUND + 1)[1]
     offsets = points[index] - points[index].mean(1, keepdims=True)
     spread, axes = np.linalg.eigh(np.einsum("nki,nkj->nij", offsets, offsets))
     flat = (spread[:, 0] < 0.35 * spread[:, 1]) & (spread[:, 1] > 1e-3 * spread[:, 2])
     if flat.mean() <= 0.6:
         return None
-    normals, near = _signed_alike(axes[:, :, 0], index), index[:, 1 : AROUND + 1]
-    offsets = points[near] - points[:, None]
+    normals, near = _signed_alike(axes[:, :, 0], index), index[:, 1:]
     along = axes[:, :, 2]
-    x, y = (np.einsum("nkd,nd->nk", offsets, a) for a in (along, np.cross(normals, along)))
-    angle = np.arctan2(y, x)
-    order = np.argsort(angle, axis=1)
-    turn, near = (np.take_along_axis(each, order, 1) for each in (angle, near))
-    gap = np.diff(turn, axis=1, append=turn[:, :1] + 2 * np.pi)
+    frames = np.stack([along, np.cross(normals, along)], 1)  # (n, 2, 3)
+    plane = np.einsum(
+        "nad,nkd->nka", np.float32(frames), np.float32(points[near] - points[:, None])
+    )
+    blocks = np.array_split(plane, len(plane) // BLOCK + 1)
     own = np.broadcast_to(np.arange(len(points))[:, None], near.shape)
-    triangles = np.stack([own, near, np.roll(near, -1, axis=1)], -1)[gap < WIDEST]
-    # Once each: from all three of its corners a triangle has the same turn.
+    mutual = np.isin(own * len(points) + near, near * len(points) + own)
+    kept = mutual & np.concatenate([_delaunay(block) for block in blocks])
+    angle = np.where(kept, np.arctan2(plane[..., 1], plane[..., 0]), 4.0)  # beyond pi
+    order = np.argsort(angle, axis=1)
+    angle, near = (np.take_along_axis(each, order, 1) for each in (angle, near))
+    place, count = np.arange(AROUND), (angle < 4).sum(1, keepdims=True)
+    after = np.where(place + 1 < count, place + 1, 0)
+    gap = (np.take_along_axis(angle, after, 1) - angle)[place < count] % (2 * np.pi)
+    triangles = np.stack([own, near, np.take_along_axis(near, after, 1)], -1)[place < count]
+    triangles = triangles[gap < np.pi]
+    # A triangle begins with its least corner: from all three it has the same turn.
     first = np.argmin(triangles, axis=1)[:, None]
-    return np.unique(np.take_along_axis(triangles, (first + [0, 1, 2]) % 3, 1), axis=0)
+    triangles = np.take_along_axis(triangles, (first + [0, 1, 2]) % 3, 1)
+    return np.unique(triangles, axis=0)
+
+
+def _delaunay(plane: Array) -> NDArray[np.bool_]:
+    """Which of the neighbours (n, k, 2) of an origin share an edge with it in the Delaunay
+    triangulation: those whose bisector p / 2 + t p' is cut by the others, q . x <= |q|^2 / 2, to
+    more than nothing.
+    """
+    cross = plane[..., None, 0] * plane[:, None, :, 1] - plane[..., None, 1] * plane[:, None, :, 0]
+    squares = (plane**2).sum(-1)
+    room = (squares[:, None, :] - np.einsum("nka,nla->nkl", plane, plane)) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        limit = room / cross
+    high = np.where(cross > 0, limit, np.inf).min(2)
+    low = np.where(cross < 0, limit, -np.inf).max(2)
+    parallel = ((cross == 0) & (room < 0)).any(2)
+    return (squares > 0) & (low < high) & ~parallel
 
 
 def ball_radius(points: Array) -> float:

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from ..basis import Basis
 from ..errors import InputError
 from ..host.files import Facts
-from .report import Purpose, Source, open_basis, report_page
+from .report import Source, Values, open_basis, report_page
 
 log = logging.getLogger(__name__)
 # What the page can be asked to show, and what it tells.
@@ -42,6 +42,7 @@ CHOICE = {
     "field": "heat kernel",
     "reach": 0.4,
     "point": 0,
+    "own": "",
     "map": "auto",
     "range": 1.0,
     "wire": False,
@@ -168,9 +169,7 @@ class Viewer:
         if not 0 <= port <= 65535:
             raise InputError(f"port must lie in 0..65535, got {port}")
         if not host:
-            raise InputError(
-                "expected a host to listen on, such as 127.0.0.1 (0.0.0.0 is all), got an empty one"
-            )
+            raise InputError("expected a host to listen on, such as 127.0.0.1 (0.0.0.0 is all)")
         self.page, self.host, self.choice = page.encode(), host, dict(CHOICE)
         self._again, self._computing = again, threading.Lock()
         self.feeds: set[Feed] = set()
@@ -196,7 +195,10 @@ class Viewer:
         known = {name: value for name, value in changes.items() if name in CHOICE}
         for name, value in known.items():
             kind = type(CHOICE[name])
-            if not _is(kind, value):
+            fits = type(value) is kind or (kind is float and type(value) is int)
+            if kind in (int, float):
+                fits = fits and math.isfinite(value) and (kind is float or value >= 0)
+            if not fits:
                 return f"{name} must be {KINDS[kind]}, got {value!r:.40}"
         self.choice.update(known)
         return ""
@@ -236,15 +238,6 @@ def _interrupted() -> None:
     threading.Event().wait()
 
 
-def _is(kind: type, value: Any) -> bool:
-    """Whether a value of JSON is of a kind; Python's bool is no number here."""
-    if kind in (bool, str) or isinstance(value, bool):
-        return type(value) is kind
-    if kind is int:
-        return isinstance(value, int) and value >= 0
-    return isinstance(value, int | float) and math.isfinite(value)
-
-
 def _listening(host: str, port: int) -> _Server:
     """A server at the first free port from `port` on."""
     for candidate in range(port, min(port + 50, 65536)):
@@ -260,6 +253,7 @@ def serve(
     *,
     compare: Source | None = None,
     faces: ArrayLike | None = None,
+    values: Values = None,
     k: int = 50,
     host: str = "127.0.0.1",
     port: int = 8080,
@@ -276,6 +270,8 @@ def serve(
         the same points by that method.
     faces
         ``(f, 3)``, by default those of the basis.
+    values
+        Functions ``(n,)`` of your own to show on the shape: by their names, or one.
     k
         How many vectors, for a shape file.
     host, port
@@ -301,10 +297,8 @@ def serve(
     shown = basis.faces if faces is None else faces
 
     def text(of: Basis, settings: Facts) -> str:
-        purpose = Purpose(live=True, settings=settings)
-        return report_page(
-            of, purpose=purpose, faces=shown, compare=compare, title=name, facts=of.info
-        )
+        given: Any = {"faces": shown, "compare": compare, "values": values}
+        return report_page(of, live=settings, title=name, facts=of.info, **given)
 
     def computed(k: str, neighbours: str, smoother: str) -> str:
         from ..decomposition import decompose

@@ -38,7 +38,8 @@ def train(
     Args:
         recipe: a YAML file, or a shipped one by name: overfit, pretrain, neighbours,
             toy1d, paper_overfit, paper_generalisation, paper_images
-        changes: key=value, overriding the recipe
+        changes: key=value, overriding the recipe, as in steps=500 or network.width=128; an
+            unknown key is answered by all that there are
         resume: auto continues from the last checkpoint in the output folder, never starts again
         devices: how many; every process trains on clouds of its own, and gradients are averaged
         nodes: machines with as many devices each

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from eigenprobe.decomposition.indicators import NUMBERS, REASONS, describe, doubt_network
 from eigenprobe.decomposition.settings import OperatorSettings, prepare
-from eigenprobe.eigen import Span, rotate, solve
+from eigenprobe.eigen import rotate, solve
 from eigenprobe.eigen.span import RitzPairs
 from eigenprobe.geometry import oracle
 from eigenprobe.sampling.farthest import farthest_points
@@ -171,7 +171,8 @@ def example(known: Known, x: np.ndarray, chosen: bool) -> tuple[Tensor, float] |
     if made.smoother.components[0] > 1:
         return None
     pairs = solve(made.smoother, min(11, made.smoother.n))
-    turned: RitzPairs = rotate(Span(pairs.vectors, pairs.gaps), made.smoother, len(pairs.gaps))
+    count = len(pairs.gaps)
+    turned: RitzPairs = rotate(pairs.vectors, made.smoother, count, gaps=pairs.gaps)
     numbers = describe(made, turned, chosen)
     if numbers is None:
         return None

@@ -22,7 +22,7 @@ from eigenprobe.eigen import ritz, smoother_filter, solve_each
 from eigenprobe.evaluation import compare_vectors
 from eigenprobe.networks.spectral import (
     diffusion,
-    filter_degree,
+    filter_degrees,
     heat_coefficients,
     masses,
     trace_times,
@@ -100,7 +100,7 @@ def covariance_coefficients(
     trace = (
         (heat_coefficients(times, moments.shape[-1] - 1) * moments[:, None]).sum(-1).clamp_min(1.0)
     )
-    return (heat_coefficients(times, filter_degree(smoother)) / trace[..., None]).mean(1)
+    return (heat_coefficients(times, max(filter_degrees(smoother))) / trace[..., None]).mean(1)
 
 
 def held_out_clouds(

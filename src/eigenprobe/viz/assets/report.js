@@ -10,6 +10,7 @@ start().then((data) => {
     s.shape = {
       n, turn: s.turn, radius: s.radius, positions: scaled(s.positions, Int16Array, 32767), faces: s.faces ? unpack(s.faces, Uint32Array) : null,
     };
+    s.own = s.own && s.own.map((each) => ({ ...each, data: scaled(each.data, Int16Array, 32767 / each.scale) }));
     s.cutLines = s.cutLines && unpack(s.cutLines, Uint32Array);
     s.entry = (j, i) => ((s.vectors[j * n + i] / 32767) * s.scales[j]) * (s.signs[j] || 1);
     const positive = s.eigenvalues.filter((v) => v > 1e-6 * Math.max(...s.eigenvalues)), least = Math.min(...positive), most = Math.max(...positive);
@@ -21,8 +22,10 @@ start().then((data) => {
   if (pair || first.errors) scenes.push(new Scene($("second"), (shapes[1] || first).shape));
   for (const scene of scenes) scene.peers = scenes;
   const tab = (mode) => document.querySelector(`[data-mode="${mode}"]`);
-  tab("cuts").hidden = !first.cuts; tab("rebuild").hidden = $("errors-card").hidden = !first.errors; $("wire-label").hidden = !first.mesh;
-  const state = { mode: "vector", index: first.numbers ? 1 : Math.min(2, k), k: Math.min(20, k), response: "first k", low: 1, detail: 0, field: "heat kernel", reach: 0.4, point: 0, map: "auto", range: 1, wire: false, playing: false };
+  tab("cuts").hidden = !first.cuts; tab("own").hidden = !first.own;
+  for (const { name } of first.own || []) $("own").add(new Option(name));
+  tab("rebuild").hidden = $("errors-card").hidden = !first.errors; $("wire-label").hidden = !first.mesh;
+  const state = { mode: "vector", index: first.numbers ? 1 : Math.min(2, k), k: Math.min(20, k), response: "first k", low: 1, detail: 0, field: "heat kernel", reach: 0.4, point: 0, own: first.own ? first.own[0].name : "", map: "auto", range: 1, wire: false, playing: false };
   const number = (s, j) => (s.numbers ? s.numbers[j] : j + 1);
   const subscript = (i) => String(i).replace(/\d/g, (d) => "₀₁₂₃₄₅₆₇₈₉"[d]), quantile = (list, q) => Float32Array.from(list).sort()[Math.floor(q * (list.length - 1))];
 
@@ -87,6 +90,12 @@ start().then((data) => {
       return { values: heat ? onto(raw.map((v) => Math.max(v, 1e-3 * top)), -top, top) : onto(raw, 0, top), signed: heat, lines: true, bar: heat ? ["", "0", short(top)] : ["0", "", short(top)], mark: at,
         name: state.field, value: `point ${row}` + (/heat|diffusion/.test(state.field) ? `, t = ${short(s.time(state.reach))}` : ""), tip: (i) => short(raw[i]) };
     },
+    own(s) {
+      if (!s.own) return { values: new Float32Array(s.n), plain: CLAY, bar: ["", "", ""], name: "", value: "" };
+      const { name, data: raw, range } = s.own.find((each) => each.name === state.own) || s.own[0], signed = range[0] < 0 && range[1] > 0;
+      const high = (signed ? Math.max(-range[0], range[1]) : range[1]) * state.range, low = signed ? -high : range[0];
+      return { values: onto(raw, low, high), signed, lines: signed, bar: [short(low), "", short(high)], name, value: "", tip: (i) => short(raw[i]) };
+    },
     cuts(s) {
       if (!s.cuts) return { values: new Float32Array(s.n), plain: CLAY, bar: ["", "", ""], name: "", value: "cuts no edges" };
       const counts = s.cuts, most = Math.max(1, ...counts) * state.range;
@@ -112,7 +121,7 @@ start().then((data) => {
     for (const each of document.querySelectorAll("[data-for]")) each.hidden = !each.dataset.for.split(" ").includes(mode);
     $("low-label").hidden ||= state.response !== "band";
     $("reach-label").hidden ||= mode === "rebuild" ? state.response !== "heat" : !/heat|diffusion/.test(state.field);
-    for (const [id, value] of Object.entries({ response: state.response, "low-mode": state.low, detail: state.detail, field: state.field, reach: state.reach, map: state.map, range: Math.log2(state.range) })) $(id).value = value;
+    for (const [id, value] of Object.entries({ response: state.response, "low-mode": state.low, detail: state.detail, field: state.field, own: state.own, reach: state.reach, map: state.map, range: Math.log2(state.range) })) $(id).value = value;
     $("wire").checked = state.wire;
     const two = pair || mode === "rebuild";
     $("beside").hidden = !two;
@@ -160,7 +169,7 @@ start().then((data) => {
   const slide = (value) => set(state.mode === "rebuild" ? { k: value } : { index: value });
   $("slider").addEventListener("input", (e) => slide(Number(e.target.value)));
   $("tabs").addEventListener("click", (e) => { if (e.target.dataset.mode) set({ mode: e.target.dataset.mode }); });
-  for (const [id, name] of [["response", "response"], ["field", "field"], ["map", "map"]]) $(id).addEventListener("change", (e) => set({ [name]: e.target.value }));
+  for (const [id, name] of [["response", "response"], ["field", "field"], ["map", "map"], ["own", "own"]]) $(id).addEventListener("change", (e) => set({ [name]: e.target.value }));
   for (const [id, name] of [["low-mode", "low"], ["detail", "detail"], ["reach", "reach"]]) $(id).addEventListener("input", (e) => set({ [name]: Number(e.target.value) }));
   $("range").addEventListener("input", (e) => set({ range: 2 ** Number(e.target.value) }));
   $("wire").addEventListener("change", (e) => set({ wire: e.target.checked }));
@@ -222,11 +231,9 @@ start().then((data) => {
   if (drawn && plots) $("errors").on("plotly_click", (e) => set({ mode: "rebuild", response: "first k", k: Math.min(k, e.points[0].x) }));
   themeListeners.push(() => { charts(); mark(); });
   show();
-  if (data.live) {
+  if (data.again) {
     new EventSource("choice").onmessage = (e) => { const changes = JSON.parse(e.data); Object.assign(state, changes); if ("playing" in changes) play(changes.playing); show(); };
     tell = () => fetch("choice", { method: "POST", body: JSON.stringify(state) }).catch(() => {});
-  }
-  if (data.again) {
     const { again } = data, form = $("again");
     form.hidden = false;
     for (const [name, value] of Object.entries(again)) $(`again-${name}`).value = value;

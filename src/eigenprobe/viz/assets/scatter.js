@@ -1,13 +1,13 @@
 // The map of an embedding: one cloud of points, coloured by a column, with what is found, marked or clicked raised above it.
-start().then((data) => {
+start().then(async (data) => {
   const floats = (text) => Array.from(unpack(text, Float32Array));
   const place = (part) => part && { n: part.n, k: part.k, x: floats(part.coordinates), across: part.across, at: part.layout && floats(part.layout) };
   const main = place(data), fresh = place(data.new), { n, k } = main, ramp = unpack(data.sequential, Uint8Array);
   const colourings = data.colourings.map((c) => (c.classes ? { ...c, codes: unpack(c.codes, Uint16Array) } : { ...c, values: floats(c.values) }));
   const webgl = Boolean(document.createElement("canvas").getContext("webgl2"));
-  const state = { by: 0, found: null, wanted: "", only: -1, marked: null, picked: -1, neighbours: [], lasso: false, lassos: 0, printing: false };
-  const row = (i) => (data.rows ? data.rows[i] : i), text = (i) => (data.texts ? data.texts[i] : `row ${row(i)}`);
-  const plain = (words) => { const box = document.createElement("textarea"); box.innerHTML = words; return box.value; };
+  const state = { by: 0, found: null, wanted: "", filters: [], only: -1, marked: null, picked: -1, neighbours: [], lasso: false, lassos: 0, printing: false };
+  const row = (i) => (data.rows ? data.rows[i] : i), text = (i) => (data.texts ? data.texts[i] : `row ${row(i)}`), images = data.images, sheet = new Image();
+  if (images) { sheet.src = `data:image/jpeg;base64,${images.sheet}`; await sheet.decode(); }
   const safe = (words) => String(words).replace(/&/g, "&amp;").replace(/</g, "&lt;");
   const now = () => colourings[state.by], kind = () => $("axes").value, solid = () => kind().endsWith("3");
   // A fixed shuffle: the last class must not hide the others.
@@ -39,7 +39,7 @@ start().then((data) => {
     const at = 3 * Math.round(Math.min(1, Math.max(0, (c.values[i] - c.range[0]) / (c.range[1] - c.range[0]))) * (ramp.length / 3 - 1));
     return `rgb(${ramp[at]},${ramp[at + 1]},${ramp[at + 2]})`;
   }
-  const label = (i) => { const c = now(); return !c ? "" : c.classes ? safe(c.classes[c.codes[i]]) : `${safe(c.name)} ${short(c.values[i])}`; };
+  const label = (i) => { const c = now(); return !c ? "" : c.classes ? c.classes[c.codes[i]] : `${c.name} ${short(c.values[i])}`; };
   const size = Math.min(8, Math.max(3.2, 320 / Math.sqrt(n)));
 
   function layer(part, rows, marker, words, extra = {}) {
@@ -50,7 +50,7 @@ start().then((data) => {
   const flat = () => (webgl && !state.printing ? "scattergl" : "scatter"); // a printer gets no pixels of WebGL
   const raised = () => state.found || state.marked;
   function traces() {
-    const up = raised(), words = (i) => (label(i) ? `<b>${label(i)}</b><br>` : "") + text(i), line = { width: 1.6, color: paint("--ink") }, small = solid() ? 0.6 : 1;
+    const up = raised(), words = (i) => (label(i) ? `<b>${safe(label(i))}</b><br>` : "") + safe(text(i)), line = { width: 1.6, color: paint("--ink") }, small = solid() ? 0.6 : 1;
     const made = [layer(main, order, { size: size * small, color: order.map(tint), opacity: up ? 0.1 : 0.78 }, words)];
     if (up) { const rows = order.filter((i) => up.has(i)); made.push(layer(main, rows, { size: (size + 2.5) * small, color: rows.map(tint), opacity: 1, line }, words)); }
     if (fresh && $("new").checked) made.push(layer(fresh, Array.from({ length: fresh.n }, (_, i) => i), { size: (size + 1) * small, symbol: "diamond-open", color: paint("--ink"), line: { width: 1.2 } }, (i) => `new row ${i}`, { customdata: null }));
@@ -64,6 +64,7 @@ start().then((data) => {
     return made.filter(Boolean);
   }
 
+  let waiting = 0;
   const FEW = 12, MOST = 150, LETTERS = 44, CELL = 8, measure = document.createElement("canvas").getContext("2d");
   const median = (list) => list.slice().sort((a, b) => a - b)[Math.floor(list.length / 2)];
   const cut = (words) => (words.length > LETTERS ? words.slice(0, LETTERS - 1) + "…" : words);
@@ -155,7 +156,28 @@ start().then((data) => {
   }
   function names() {
     const c = now(), drawn = !c || !c.classes || c.classes.length < 2 ? [] : solid() ? spaceNames(c, members()) : planeNames(c, members());
+    tiles();
     return Plotly.relayout("scatter", solid() ? { "scene.annotations": drawn } : { annotations: drawn.map(({ class: _, ...rest }) => rest) });
+  }
+
+  // Pictures of rows are tiles of one sheet; a few rows in view are drawn as their pictures.
+  const drawTile = (pen, i, x, y, size) => pen.drawImage(sheet, (i % images.across) * images.side, Math.floor(i / images.across) * images.side, images.side, images.side, x, y, size, size);
+  function thumbnail(i, size) {
+    const made = document.createElement("canvas");
+    made.className = "thumbnail"; made.width = made.height = 2 * size; made.style.width = made.style.height = `${size}px`;
+    drawTile(made.getContext("2d"), i, 0, 0, 2 * size);
+    return made;
+  }
+  const PICTURES = 250, TILE = 34;
+  function tiles() {
+    const box = $("tiles"), pen = box.getContext("2d"), ratio = devicePixelRatio || 1;
+    box.width = $("scatter").clientWidth * ratio; box.height = $("scatter").clientHeight * ratio; state.tiles = 0;
+    if (!images || solid()) return;
+    const { xaxis: x, yaxis: y } = $("scatter")._fullLayout, at = columns(main, order), seen = [];
+    for (let p = 0; p < n && seen.length <= PICTURES; p++) { const left = x.l2p(at.x[p]), top = y.l2p(at.y[p]); if (left >= 0 && left <= x._length && top >= 0 && top <= y._length) seen.push([order[p], left + x._offset, top + y._offset]); }
+    if (seen.length > PICTURES) return;
+    pen.scale(ratio, ratio); pen.lineWidth = 2; state.tiles = seen.length;
+    for (const [i, left, top] of seen) { pen.globalAlpha = raised() && !raised().has(i) ? 0.15 : 1; drawTile(pen, i, left - TILE / 2, top - TILE / 2, TILE); pen.strokeStyle = tint(i); pen.strokeRect(left - TILE / 2, top - TILE / 2, TILE, TILE); }
   }
 
   const span = (list) => list.reduce(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [Infinity, -Infinity]);
@@ -194,21 +216,49 @@ start().then((data) => {
     return made.then(names).then(list);
   }
 
-  function entry(swatch, words, number, act, chosen) {
+  function entry(swatch, words, number, act, chosen, of = -1) {
     const made = document.createElement("button");
     made.type = "button"; made.className = "entry"; made.setAttribute("aria-pressed", String(chosen));
     const dot = document.createElement("i"), name = document.createElement("span"), count = document.createElement("em");
     dot.style.background = swatch; name.textContent = words; count.textContent = number;
-    made.append(dot, name, count); made.addEventListener("click", act);
+    made.append(...(of >= 0 && images ? [thumbnail(of, 26)] : []), dot, name, count); made.addEventListener("click", act);
     return made;
   }
 
+  // The table: the rows that are raised, or all, as far as they are shown; a filter per column narrows the map too.
+  const fields = [{ name: "row", get: row }, ...colourings.map((c) => ({ name: c.name, get: (i) => (c.classes ? c.classes[c.codes[i]] : c.values[i]) })), ...(data.texts ? [{ name: "text", get: text }] : [])];
+  const narrowed = () => Boolean(state.wanted) || state.filters.some(Boolean), ROWS = 100;
+  // What a filter accepts: words that are inside, or numbers, as in > 2, <= 2 and 1..2.
+  function accepts(wanted) {
+    const [, low, high] = wanted.match(/^(-?[\d.]+)\.\.(-?[\d.]+)$/) || [], [, sign, than] = wanted.match(/^([<>]=?|=)\s*(-?[\d.e+-]+)$/i) || [];
+    if (low !== undefined) return (v) => v >= Number(low) && v <= Number(high);
+    if (sign) return (v) => (sign.includes("=") && Number(v) === Number(than)) || (sign[0] === ">" && v > Number(than)) || (sign[0] === "<" && v < Number(than));
+    return (v) => String(v).toLowerCase().includes(wanted.toLowerCase());
+  }
+  function cell(kind, ...inside) { const made = document.createElement(kind); made.append(...inside); return made; }
+  function table() {
+    const rows = raised() ? [...raised()].sort((a, b) => a - b) : Array.from({ length: Math.min(n, ROWS) }, (_, i) => i), count = raised() ? rows.length : n;
+    $("table-title").textContent = `${count} rows${count > ROWS ? `, the first ${ROWS} shown` : ""}`;
+    $("rows").replaceChildren(...rows.slice(0, ROWS).map((i) => {
+      const made = cell("tr", ...fields.map(({ get }, j) => { const value = get(i); return cell("td", ...(images && !j ? [thumbnail(i, 30)] : []), typeof value === "number" && j ? short(value) : String(value)); }));
+      made.addEventListener("click", () => pick(i));
+      return made;
+    }));
+  }
+  $("heads").append(...fields.map(({ name }, j) => {
+    const box = document.createElement("input");
+    box.type = "search"; box.placeholder = "filter"; box.title = "words, or numbers as in > 2 and 1..2"; box.setAttribute("aria-label", `Filter ${name}`);
+    box.addEventListener("input", () => { state.filters[j] = box.value.trim(); clearTimeout(waiting); waiting = setTimeout(() => find($("find").value), 120); });
+    return cell("th", name, box);
+  }));
+
   function list() {
     const c = now();
+    table();
     $("classes-card").hidden = !c || !c.classes;
     if (c && c.classes) {
-      const counts = members().map((rows) => rows.length), hit = (_, g) => !state.wanted || counts[g];
-      $("classes-title").textContent = state.wanted ? `${counts.filter(Boolean).length} of ${c.classes.length} labels` : c.typical ? `${c.classes.length} groups found, and their most typical rows` : `${c.classes.length} labels`;
+      const counts = members().map((rows) => rows.length), hit = (_, g) => !narrowed() || counts[g];
+      $("classes-title").textContent = narrowed() ? `${counts.filter(Boolean).length} of ${c.classes.length} labels` : c.typical ? `${c.classes.length} groups found, and their most typical rows` : `${c.classes.length} labels`;
       const only = (g) => () => {
         state.only = state.only === g ? -1 : g; state.marked = null;
         state.found = state.only < 0 ? null : new Set(order.filter((i) => c.codes[i] === g)); draw();
@@ -216,8 +266,8 @@ start().then((data) => {
       const total = new Array(c.classes.length).fill(0);
       c.codes.forEach((code) => total[code]++);
       const made = c.classes.map((name, g) => {
-        const one = [entry(c.colours[g], name, String(state.wanted ? counts[g] : total[g]), only(g), state.only === g)];
-        for (const i of c.typical ? c.typical[g] : []) { const below = entry("transparent", data.texts ? plain(text(i)) : `row ${row(i)}`, "", () => pick(i), false); below.classList.add("typical"); one.push(below); }
+        const one = [entry(c.colours[g], name, String(narrowed() ? counts[g] : total[g]), only(g), state.only === g)];
+        for (const i of c.typical ? c.typical[g] : []) { const below = entry("transparent", text(i), "", () => pick(i), false, i); below.classList.add("typical"); one.push(below); }
         return one;
       });
       $("classes").replaceChildren(...made.filter(hit).flat());
@@ -226,7 +276,7 @@ start().then((data) => {
     if (state.picked < 0) return;
     $("picked-title").textContent = `nearest to row ${row(state.picked)} in ${k} coordinates`;
     const shown = [state.picked, ...state.neighbours];
-    $("picked").replaceChildren(...shown.map((i, p) => entry(tint(i), [label(i) && plain(label(i)), data.texts ? plain(text(i)) : `row ${row(i)}`].filter(Boolean).join(" · "), p ? short(distance(i, state.picked)) : "", () => pick(i), !p)));
+    $("picked").replaceChildren(...shown.map((i, p) => entry(tint(i), [label(i), text(i)].filter(Boolean).join(" · "), p ? short(distance(i, state.picked)) : "", () => pick(i), !p, i)));
   }
 
   function distance(i, j) { let sum = 0; for (let c = 0; c < k; c++) sum += (main.x[i * k + c] - main.x[j * k + c]) ** 2; return Math.sqrt(sum); }
@@ -241,8 +291,9 @@ start().then((data) => {
 
   function find(wanted) {
     state.wanted = wanted = wanted.trim().toLowerCase(); state.only = -1; state.marked = null;
-    const hits = (i) => (label(i) && plain(label(i)).toLowerCase().includes(wanted)) || (data.texts && plain(text(i)).toLowerCase().includes(wanted)) || String(row(i)) === wanted;
-    state.found = wanted ? new Set(order.filter(hits)) : null;
+    const tests = fields.map(({ get }, j) => state.filters[j] && { get, fits: accepts(state.filters[j]) }).filter(Boolean);
+    const hits = (i) => label(i).toLowerCase().includes(wanted) || (data.texts && text(i).toLowerCase().includes(wanted)) || String(row(i)) === wanted;
+    state.found = narrowed() ? new Set(order.filter((i) => (!wanted || hits(i)) && tests.every(({ get, fits }) => fits(get(i))))) : null;
     const zoomed = state.found ? state.found.size : state.zoomed;
     state.zoomed = state.found ? state.found.size : 0;
     return draw().then(() => (zoomed ? zoom(state.found && [...state.found]) : null));
@@ -274,7 +325,7 @@ start().then((data) => {
   function save() {
     const quote = (words) => `"${String(words).replace(/"/g, '""')}"`, c = now();
     const head = ["row", ...(c ? [quote(c.name)] : []), ...(data.texts ? ["text"] : [])];
-    const lines = [...raised()].sort((a, b) => a - b).map((i) => [row(i), ...(c ? [c.classes ? quote(c.classes[c.codes[i]]) : c.values[i]] : []), ...(data.texts ? [quote(plain(text(i)))] : [])].join(","));
+    const lines = [...raised()].sort((a, b) => a - b).map((i) => [row(i), ...(c ? [c.classes ? quote(c.classes[c.codes[i]]) : c.values[i]] : []), ...(data.texts ? [quote(text(i))] : [])].join(","));
     download(new Blob([[head.join(","), ...lines].join("\n") + "\n"], { type: "text/csv" }), `${data.title.replace(/[^\w.-]+/g, "_")}-rows.csv`);
   }
 
@@ -282,7 +333,6 @@ start().then((data) => {
   $("axes").parentElement.hidden = options.length < 2;
   for (const id of ["across", "up", "axes", "new"]) $(id).addEventListener("change", () => draw());
   $("by").addEventListener("change", () => { state.by = Number($("by").value); find(state.wanted); });
-  let waiting = 0;
   $("find").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(() => find($("find").value), 120); });
   $("lasso").addEventListener("click", () => { state.lasso = !state.lasso; $("lasso").setAttribute("aria-pressed", String(state.lasso)); draw(); });
   $("save").addEventListener("click", save);
@@ -292,6 +342,15 @@ start().then((data) => {
   for (const [event, printing] of [["beforeprint", true], ["afterprint", false]]) addEventListener(event, () => { state.printing = printing; draw().then(() => printing || Plotly.Plots.resize("scatter")); });
   const first = draw();
   $("scatter").on("plotly_relayout", (change) => { if (!solid() && Object.keys(change).some((key) => /axis|autosize|width/.test(key))) names(); });
+  $("scatter").on("plotly_relayouting", tiles);
+  if (images) {
+    $("scatter").on("plotly_hover", ({ event, points: [{ customdata: i }] }) => {
+      const tip = $("thumb"), box = $("stage").getBoundingClientRect();
+      tip.hidden = !Number.isInteger(i);
+      if (!tip.hidden) { tip.replaceChildren(thumbnail(i, 96)); tip.style.left = `${event.clientX - box.left}px`; tip.style.top = `${event.clientY - box.top}px`; }
+    });
+    $("scatter").on("plotly_unhover", () => { $("thumb").hidden = true; });
+  }
   $("scatter").on("plotly_click", (e) => { const i = e.points[0].customdata; if (Number.isInteger(i)) pick(i === state.picked ? -1 : i); });
   $("scatter").on("plotly_selected", (e) => {
     if (!e || !(e.lassoPoints || e.range)) return; // clearing the outline below tells of itself

@@ -1,4 +1,5 @@
 // A shape to turn: WebGL 2 where there is one, a sorted canvas where there is not. Both light the surface as viz/raster.py does.
+const GREY = [0.55, 0.57, 0.6];
 const EYE = 5.0; // distance of the eye in units of the shape's radius
 
 const VERTEX = `#version 300 es
@@ -47,6 +48,8 @@ class Scene {
     Object.assign(this, { canvas, shape, zoom: 1, shift: [0, 0], plain: null, lines: false, wires: false, links: null, peers: [this] });
     this.positions = shape.positions; this.home = shape.turn.slice(); this.turn = shape.turn.slice();
     this.values = new Float32Array(shape.n).fill(0.5); this.ramp = null;
+    this.bound = new Set(shape.faces || Array.from({ length: shape.n }, (_, i) => i)); // points of the surface; the others are outliers
+    this.loose = Uint32Array.from(Array.from({ length: shape.n }, (_, i) => i).filter((i) => !this.bound.has(i)));
     this.gl = canvas.getContext("webgl2", { antialias: true, preserveDrawingBuffer: true });
     if (this.gl) this.prepare(); else this.context = canvas.getContext("2d");
     this.move(shape.positions); this.listen();
@@ -81,6 +84,7 @@ class Scene {
       gl.enableVertexAttribArray(place); gl.vertexAttribPointer(place, width, gl.FLOAT, false, 0, 0);
     }
     if (this.shape.faces) this.triangles = this.indices(this.shape.faces);
+    if (this.loose.length) this.dots = this.indices(this.loose);
     this.rampTexture = this.texture();
   }
 
@@ -116,6 +120,10 @@ class Scene {
       gl[through ? "disable" : "enable"](gl.DEPTH_TEST); gl.depthMask(false); gl.enable(gl.BLEND); gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
       gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, line.buffer); gl.drawElements(gl.LINES, line.count, line.type, 0);
       gl.depthMask(true); gl.disable(gl.BLEND);
+    }
+    if (this.dots) {
+      gl.useProgram(program); gl.enable(gl.DEPTH_TEST); gl.uniform1i(at("inked"), 1); gl.uniform1i(at("points"), 1); gl.uniform1f(at("radius"), 0); gl.uniform1f(at("least"), 4); gl.uniform4f(at("ink"), ...GREY, 1);
+      gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, this.dots.buffer); gl.drawElements(gl.POINTS, this.dots.count, this.dots.type, 0);
     }
     if (this.mark === undefined) return;
     gl.useProgram(program); gl.disable(gl.DEPTH_TEST); gl.uniform1i(at("inked"), 1); gl.uniform1i(at("points"), 1);
@@ -187,7 +195,7 @@ class Scene {
   frame(w, h, unit) {
     this.framed = true; this.zoom = 1; this.shift = [0, 0];
     const p = this.project(w, h, unit, this.shape.positions), low = [Infinity, Infinity], high = [-Infinity, -Infinity];
-    for (let i = 0; i < p.length; i += 3) for (let a = 0; a < 2; a++) { low[a] = Math.min(low[a], p[i + a]); high[a] = Math.max(high[a], p[i + a]); }
+    for (const j of this.bound) for (let i = 3 * j, a = 0; a < 2; a++) { low[a] = Math.min(low[a], p[i + a]); high[a] = Math.max(high[a], p[i + a]); }
     this.zoom = Math.min(3, 0.88 * Math.min(w / (high[0] - low[0] + 1), h / (high[1] - low[1] + 1)));
     this.shift = [(this.zoom * (w - low[0] - high[0])) / 2 / unit, (this.zoom * (low[1] + high[1] - h)) / 2 / unit];
   }
@@ -222,6 +230,8 @@ class Scene {
       else pen.arc(p[3 * i], p[3 * i + 1], Math.max(1, 0.7 * radius * unit * this.zoom), 0, 6.3);
       pen.fill();
     }
+    pen.fillStyle = `rgb(${GREY.map((c) => 255 * c)})`;
+    for (const i of this.loose) pen.fillRect(p[3 * i] - 1, p[3 * i + 1] - 1, 3, 3);
     for (const { list, ink } of this.strokes()) {
       pen.strokeStyle = `rgba(${ink.map((c, i) => (i < 3 ? 255 * c : c)).join(",")})`; pen.beginPath();
       for (let e = 0; e < list.length; e += 2) { pen.moveTo(p[3 * list[e]], p[3 * list[e] + 1]); pen.lineTo(p[3 * list[e + 1]], p[3 * list[e + 1] + 1]); }
