@@ -75,9 +75,12 @@ def describe(name: str) -> str:
     """One public name, by the name a user writes: ``basis.Basis`` is ``ep.Basis``."""
     import eigenprobe
 
-    last = name.split(".")[-1]
+    *above, last = name.split(".")
+    if above[-1] == last:  # a function that hides the module of its name
+        name = ".".join(above)
     shown = f"ep.{last}" if last in eigenprobe.__all__ else f"ep.{name}"
-    return f"::: eigenprobe.{name}\n    options:\n      heading: {shown}\n      toc_label: {shown}"
+    path = ".".join([*above, last])
+    return f"::: eigenprobe.{path}\n    options:\n      heading: {shown}\n      toc_label: {shown}"
 
 
 class OwnTypes(griffe.Extension):

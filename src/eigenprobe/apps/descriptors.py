@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..basis import Basis
+from ..basis import A, Basis
 from ..errors import InputError
 from ..host.validation import validated
 from .spectral import Array, like, positive, rows, tensors
@@ -31,7 +31,7 @@ MOST = 10_000  # columns of a signature
 Normalise = Literal["first", "slope", "none"]
 
 
-def _signature(basis: Basis, vectors: Tensor, gains: Tensor, sources: Any, scaled: bool) -> Array:
+def _signature(basis: Basis[A], vectors: Tensor, gains: Tensor, sources: Any, scaled: bool) -> A:
     """sum_j gains_tj v_j(x) v_j(y), y = x without sources."""
     if scaled:
         gains = gains / gains.sum(1, keepdim=True).clamp_min(torch.finfo(gains.dtype).tiny)
@@ -47,7 +47,7 @@ def _positive_values(basis: Basis) -> Tensor:
     return values[positive(values)]
 
 
-def heat_times(basis: Basis, count: int) -> Array:
+def heat_times(basis: Basis[A], count: int) -> A:
     """`count` >= 1 times, log-spaced from 4 log(10) / lambda_K (local) to 4 log(10) / lambda_2
     (global).
     """
@@ -62,8 +62,8 @@ def heat_times(basis: Basis, count: int) -> Array:
 
 @validated
 def hks(
-    basis: Basis, times: int | Array = 16, *, sources: Any = None, scaled: bool = False
-) -> Array:
+    basis: Basis[A], times: int | Array = 16, *, sources: Any = None, scaled: bool = False
+) -> A:
     """Heat kernel signature: how much heat each point keeps.
 
     Parameters
@@ -102,13 +102,13 @@ def hks(
 
 @validated
 def wks(
-    basis: Basis,
+    basis: Basis[A],
     energies: int | Array = 64,
     *,
     sigma: float | None = None,
     sources: Any = None,
     scaled: bool = True,
-) -> Array:
+) -> A:
     """Wave kernel signature: how much of a wave of each energy is found at each point.
 
     Parameters
@@ -163,7 +163,7 @@ def wks(
 
 
 @validated
-def shape_dna(basis: Basis, count: int | None = None, *, normalise: Normalise = "first") -> Array:
+def shape_dna(basis: Basis[A], count: int | None = None, *, normalise: Normalise = "first") -> A:
     """Eigenvalues as a fingerprint of a shape, the zeros left out.
 
     Parameters

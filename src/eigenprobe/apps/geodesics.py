@@ -15,10 +15,12 @@ off shorten what is rebuilt from them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from ..basis import Basis
 from ..cloud import check_points
@@ -34,6 +36,18 @@ from ..smoothers.prepared import Prepared
 from .spectral import Array, rows
 
 SHIFT = 1e-8  # makes L invertible, in units of one over the squared size of the cloud
+
+
+@overload
+def geodesic_distance(  # type: ignore[overload-overlap]
+    cloud: Tensor | Basis[Tensor], sources: Any, *, time: float | None = None
+) -> Tensor: ...
+
+
+@overload
+def geodesic_distance(
+    cloud: object, sources: Any, *, time: float | None = None
+) -> NDArray[Any]: ...
 
 
 @validated

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..basis import Basis
+from ..basis import A, Basis
 from ..errors import InputError
 from ..host.validation import as_array, validated
 from ..search.neighbours import nearest_rows
@@ -47,14 +47,14 @@ def _coefficients(basis: Basis, functions: Array, k: int) -> Tensor:
 
 @validated
 def functional_map(
-    source: Basis,
-    target: Basis,
+    source: Basis[A],
+    target: Basis[A],
     source_functions: Array,
     target_functions: Array,
     *,
     k: int | tuple[int, int] | None = None,
     weight: float = 1e-3,
-) -> Array:
+) -> A:
     """The functional map that takes the source's functions to the target's.
 
     Parameters
@@ -114,8 +114,8 @@ def functional_map(
 
 @validated
 def map_from_points(
-    source: Basis, target: Basis, points: Any, *, k: int | tuple[int, int] | None = None
-) -> Array:
+    source: Basis[A], target: Basis[A], points: Any, *, k: int | tuple[int, int] | None = None
+) -> A:
     """The functional map of a point map.
 
     Parameters
@@ -154,7 +154,7 @@ def map_from_points(
 
 
 @validated
-def point_map(matrix: Array, source: Basis, target: Basis) -> Array:
+def point_map(matrix: Array, source: Basis[A], target: Basis[A]) -> A:
     """The point map of a functional map, by nearest rows.
 
     Parameters
@@ -190,8 +190,8 @@ def point_map(matrix: Array, source: Basis, target: Basis) -> Array:
 
 @validated
 def zoomout(
-    matrix: Array, source: Basis, target: Basis, *, k: int | None = None, step: int = 1
-) -> Array:
+    matrix: Array, source: Basis[A], target: Basis[A], *, k: int | None = None, step: int = 1
+) -> A:
     """Refine a functional map by growing it [Melzi et al. 2019].
 
     Parameters
@@ -234,8 +234,8 @@ def zoomout(
 
 @validated
 def match(
-    source: Basis,
-    target: Basis,
+    source: Basis[A],
+    target: Basis[A],
     *,
     landmarks: Any = None,
     k: int = 20,
@@ -243,7 +243,7 @@ def match(
     step: int = 1,
     weight: float = 1e-2,
     descriptors: int = 64,
-) -> tuple[Array, Array]:
+) -> tuple[A, A]:
     """The map between two shapes, from wave kernel signatures, then ZoomOut.
 
     Parameters

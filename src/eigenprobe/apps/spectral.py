@@ -33,7 +33,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
 
-from ..basis import Basis
+from ..basis import A, Basis
 from ..cloud import Array
 from ..errors import InputError
 from ..host.validation import as_array, validated
@@ -46,9 +46,10 @@ def tensors(basis: Basis) -> tuple[Tensor, Tensor, Tensor]:
     return vectors, mass, torch.as_tensor(basis.eigenvalues).to(vectors).clamp_min(0)
 
 
-def like(basis: Basis, values: Tensor) -> Array:
+def like(basis: Basis[A], values: Tensor) -> A:
     """`values` as the kind of array that `basis` holds."""
-    return values.detach().cpu().numpy() if isinstance(basis.normalized, np.ndarray) else values
+    given: Any = values
+    return given.detach().cpu().numpy() if isinstance(basis.normalized, np.ndarray) else given
 
 
 def positive(eigenvalues: Tensor) -> Tensor:
@@ -125,13 +126,13 @@ def response(name: str, **parameters: float) -> Callable[[Array], Array]:
 
 @validated
 def apply_filter(
-    basis: Basis,
+    basis: Basis[A],
     f: Array,
     name: str | Callable[[Array], Array],
     *,
     outside: float = 0.0,
     **parameters: float,
-) -> Array:
+) -> A:
     """Filter functions in the basis: ``V g(lambda) V^T M f``.
 
     Parameters
@@ -169,7 +170,7 @@ def apply_filter(
 
 
 @validated
-def heat_kernel(basis: Basis, source: int, time: float) -> Array:
+def heat_kernel(basis: Basis[A], source: int, time: float) -> A:
     """Heat after some time from a unit of heat at one point, a density against the mass.
 
     Parameters
@@ -221,8 +222,8 @@ def _embedding(basis: Basis, kind: Kind, time: float | None) -> Tensor:
 
 @validated
 def spectral_embedding(
-    basis: Basis, kind: Kind = "biharmonic", *, time: float | None = None
-) -> Array:
+    basis: Basis[A], kind: Kind = "biharmonic", *, time: float | None = None
+) -> A:
     """Coordinates whose Euclidean distances are spectral distances, for neighbours and clusters.
 
     Parameters
@@ -250,8 +251,8 @@ def spectral_embedding(
 
 @validated
 def distance(
-    basis: Basis, sources: Any, kind: Kind = "biharmonic", *, time: float | None = None
-) -> Array:
+    basis: Basis[A], sources: Any, kind: Kind = "biharmonic", *, time: float | None = None
+) -> A:
     """Spectral distances from every point to each source.
 
     Between components of a disconnected cloud, commute-time and biharmonic distances compare the
@@ -288,7 +289,7 @@ def distance(
 
 
 @validated
-def pseudotime(basis: Basis, root: int, kind: Literal["path", "commute"] = "path") -> Array:
+def pseudotime(basis: Basis[A], root: int, kind: Literal["path", "commute"] = "path") -> A:
     """Progress from a root point, between 0 and 1.
 
     Parameters
@@ -356,8 +357,8 @@ def _path_lengths(basis: Basis, root: int) -> Tensor | None:
 
 @validated
 def segment(
-    basis: Basis, parts: int, kind: Kind = "commute", *, time: float | None = None, seed: int = 0
-) -> Array:
+    basis: Basis[A], parts: int, kind: Kind = "commute", *, time: float | None = None, seed: int = 0
+) -> A:
     """Parts of a shape that heat leaves slowly, by k-means on a spectral embedding.
 
     Parameters

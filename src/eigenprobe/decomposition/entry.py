@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import torch
 from numpy.typing import NDArray
@@ -56,67 +56,112 @@ from .lift import lift
 from .settings import Method, OperatorSettings, Parts, Request, Resolution, Space, prepare
 from .stack import solve_stacks
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..probes.objective import Projection
+    from ..training.fit import FitSettings, Subset
+    from ..training.module import Optimisation
+    from ..training.runs import RunSettings
+
 GAP = 1e-6  # a first guess of gaps that are small
 # points up to which a basis holds on to its graph and smoother (1 kB a point); beyond: built again
 KEPT = 1_000_000
 
 
-class Options(TypedDict, total=False):
-    """The options of method ``"direct"``, as `decompose` documents them."""
+class OperatorOptions(TypedDict, total=False):
+    """The options of the operator, as `decompose` documents them."""
 
     smoother: Kind | Smoother
     metric: Space
     neighbours: Neighbours | None
     neighbors: Neighbours | None  # the same
-    bandwidth: float | None
     dimension: float | None
-    seed: int
     device: str | torch.device | None
-    tol: float
     potential: Array | Sequence[Array] | None
     boundary: str | Array | Sequence[str | Array] | None
     anisotropy: float | Array | Sequence[float | Array] | None
     measure: float | Array | Sequence[float | Array] | None
-    probes: Array | str | Callable[[Any], Array] | Sequence[Array | str] | None
-    eigenvalues: Eigenvalues
     resolution: Resolution
     parts: Parts | None
 
 
-Direct = Literal["direct"]
+class Options(OperatorOptions, total=False):
+    """The options of `decompose`; those of the two methods that learn come last."""
+
+    bandwidth: float | None
+    seed: int
+    tol: float
+    probes: Array | str | Callable[[Any], Array] | Sequence[Array | str] | None
+    eigenvalues: Eigenvalues
+    # "pretrained"
+    model: str | PathLike[str]
+    ritz: bool  # "network" takes it too
+    refine: int
+    # "network": fields of `FitSettings`, and how it is run
+    settings: FitSettings | None
+    run: RunSettings | None
+    folder: Path | None
+    preset: str | None
+    sizes: dict[str, Any] | None
+    optimisation: Optimisation | None
+    steps: int | None
+    rate: float | None
+    clip: float | None
+    loss: Literal["expected", "sampled"]
+    projection: Projection | None
+    probe: Literal["mean", "worst"]
+    resamplings: int | Literal["fresh"] | None
+    size: int | None
+    subset: Subset
+    clouds: int
+    held_out: int
+    reference: bool
+    precision: Literal["auto", "32", "bf16"]
+    accelerate: Literal["auto", "none", "graph", "compile"]
 
 
-@overload
+Pair = tuple[NDArray[Any], NDArray[Any]]  # vertices and faces
+Given = NDArray[Any] | Sequence[Sequence[float]] | str | PathLike[str] | Pair
+
+
+@overload  # a batch (b, n, d) gives a list, which no annotation can tell
 def decompose(
-    points: NDArray[Any] | str | PathLike[str],
-    k: int = 50,
-    method: Direct = "direct",
-    **options: Unpack[Options],
-) -> Basis[NDArray[Any]]: ...  # a batch (b, n, d) gives a list, which no annotation can tell
+    points: Given, k: int = 50, method: Method = "direct", **options: Unpack[Options]
+) -> Basis[NDArray[Any]]: ...
 
 
 @overload
 def decompose(  # type: ignore[overload-overlap]
-    points: Tensor, k: int = 50, method: Direct = "direct", **options: Unpack[Options]
+    points: Tensor, k: int = 50, method: Method = "direct", **options: Unpack[Options]
 ) -> Basis[Tensor]: ...
 
 
 @overload
 def decompose(  # type: ignore[overload-overlap]
-    points: Sequence[Any], k: int = 50, method: Direct = "direct", **options: Unpack[Options]
+    points: Sequence[Given], k: int = 50, method: Method = "direct", **options: Unpack[Options]
+) -> list[Basis[NDArray[Any]]]: ...
+
+
+@overload
+def decompose(  # type: ignore[overload-overlap]
+    points: Sequence[Tensor], k: int = 50, method: Method = "direct", **options: Unpack[Options]
+) -> list[Basis[Tensor]]: ...
+
+
+@overload
+def decompose(  # type: ignore[overload-overlap]
+    points: Sequence[Any] | Iterator[Any],
+    k: int = 50,
+    method: Method = "direct",
+    **options: Unpack[Options],
 ) -> list[Basis]: ...
 
 
 @overload
 def decompose(  # a mesh, or another library's object that carries points
-    points: object, k: int = 50, method: Direct = "direct", **options: Unpack[Options]
+    points: object, k: int = 50, method: Method = "direct", **options: Unpack[Options]
 ) -> Basis[NDArray[Any]]: ...
-
-
-@overload
-def decompose(
-    points: Any, k: int = 50, *, method: Literal["network", "pretrained"], **options: Any
-) -> Any: ...
 
 
 @validated

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 import torch
@@ -59,8 +59,10 @@ BLOCK = 1 << 18  # rows of a stream in memory at once, at most
 SMALL = 2501  # rows below which one thread is enough
 SUBSET, SUBSETS = 5000, 8  # the network's training clouds: the paper's size, and how many
 
+Method = TypeVar("Method", bound=Callable[..., Any])
 
-def on_cores(method: Callable[..., Any]) -> Callable[..., Any]:
+
+def on_cores(method: Method) -> Method:
     """A method of an estimator on the cores that its ``n_jobs`` allows."""
 
     @wraps(method)
@@ -68,7 +70,7 @@ def on_cores(method: Callable[..., Any]) -> Callable[..., Any]:
         with allowed_cores(self.n_jobs):
             return method(self, *args, **kwargs)
 
-    return call
+    return call  # type: ignore[return-value]
 
 
 class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

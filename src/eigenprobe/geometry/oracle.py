@@ -28,7 +28,7 @@ SHIFT = -1e-3  # times 1/area, far below the first positive eigenvalue of any us
 
 
 @validated
-def oracle(vertices: Any, faces: Any, k: int = 50, *, kind: Kind = "auto") -> Basis:
+def oracle(vertices: Any, faces: Any, k: int = 50, *, kind: Kind = "auto") -> Basis[Array]:
     """The first ``k`` eigenvectors of the mesh Laplacian at all vertices, as a `Basis` of float64
     numpy arrays.
 

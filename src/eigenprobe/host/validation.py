@@ -21,7 +21,7 @@ from contextlib import suppress
 from functools import cache, wraps
 from numbers import Integral, Real
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin
 
 from ..errors import InputError
 
@@ -92,6 +92,8 @@ def _kinds(hint: Any) -> list[Kind]:
         return [(pair, lambda x: _is_list(x, [SIMPLE[parts[0]]]) and len(x) == 2)]
     if origin is abc.Callable:
         return [("a function", callable)]
+    if isinstance(origin, type) and issubclass(origin, Generic):  # Basis[A] asks for a Basis
+        hint = origin
     known = isinstance(hint, type) and hint not in (Any, inspect.Parameter.empty)
     return [(f"a {hint.__name__}", lambda value: isinstance(value, hint))] if known else []
 

@@ -33,16 +33,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack, overload
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, diags_array, eye_array
 from torch import Tensor
 
 from ..basis import Basis
 from ..cloud import Array, Origin, call_by_cloud, check_points, listed_clouds, values_by_cloud
 from ..decomposition import OperatorSettings, Parts, Resolution, Space, geometry_of, prepare
+from ..decomposition.entry import Given, OperatorOptions
 from ..errors import InputError
 from ..graph import Edges
 from ..graph.arranged import Placed
@@ -57,6 +59,22 @@ from ..smoothers.smoother import csr, from_scipy, symmetric_matrix
 
 Matrix: TypeAlias = "csr_matrix | Tensor"  # the latter sparse CSR, where the caller gave a tensor
 Pair = tuple[Matrix, Matrix]
+
+
+@overload
+def laplacian(  # type: ignore[overload-overlap]
+    points: Tensor | Basis[Tensor], **options: Unpack[OperatorOptions]
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def laplacian(
+    points: Given | Basis[NDArray[Any]], **options: Unpack[OperatorOptions]
+) -> tuple[csr_matrix, csr_matrix]: ...
+
+
+@overload
+def laplacian(points: Any, **options: Unpack[OperatorOptions]) -> Any: ...
 
 
 @validated

@@ -20,10 +20,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..basis import Basis
@@ -43,6 +44,13 @@ from ..smoothers.prepared import OperatorSource
 from .prediction import FEWEST, WHOLE, Batch, CloudMemory, batches, predict, surface_operator
 
 CONTEXT = 4096  # farthest points of a cloud of more than `WHOLE` that the others attend to
+
+
+class EncodeOptions(TypedDict, total=False):
+    """The options of `SpectralModel.encode` that are given by name."""
+
+    smoother: Literal["auto", "adaptive", "symmetric", "heat"]
+    device: str | torch.device | None
 
 
 class SpectralModel:
@@ -110,6 +118,36 @@ class SpectralModel:
     def to(self, device: str | torch.device) -> SpectralModel:
         self.network.to(device)
         return self
+
+    @overload
+    def encode(
+        self,
+        points: NDArray[Any],
+        k: int = 50,
+        ritz: bool = True,
+        refine: int = 0,
+        **options: Unpack[EncodeOptions],
+    ) -> Basis[NDArray[Any]]: ...
+
+    @overload
+    def encode(
+        self,
+        points: Tensor,
+        k: int = 50,
+        ritz: bool = True,
+        refine: int = 0,
+        **options: Unpack[EncodeOptions],
+    ) -> Basis[Tensor]: ...
+
+    @overload
+    def encode(
+        self,
+        points: Any,
+        k: int = 50,
+        ritz: bool = True,
+        refine: int = 0,
+        **options: Unpack[EncodeOptions],
+    ) -> Any: ...
 
     @validated
     def encode(
