@@ -11,7 +11,6 @@ import torch
 
 import eigenprobe as ep
 from benchmarks.truths import KNOWN, Damage, copies, strays
-from tests import clouds as c
 
 
 def cloud(name: str, n: int, seed: int = 0) -> np.ndarray:

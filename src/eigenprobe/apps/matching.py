@@ -277,8 +277,8 @@ def match(
     >>> bool((points == np.arange(300)[::-1]).mean() > 0.9)
     True
     """
-    a, b = wks(source, descriptors), wks(target, descriptors)
-    a, b = torch.as_tensor(a), torch.as_tensor(b)
+    a = torch.as_tensor(wks(source, descriptors))
+    b = torch.as_tensor(wks(target, descriptors))
     if landmarks is not None:
         pairs = torch.as_tensor(as_array(landmarks, np.int64))
         if pairs.ndim != 2 or pairs.shape[1] != 2:

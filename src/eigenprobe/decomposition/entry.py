@@ -118,7 +118,7 @@ class Options(OperatorOptions, total=False):
     held_out: int
     reference: bool
     precision: Literal["auto", "32", "bf16"]
-    accelerate: Literal["auto", "none", "graph", "compile"]
+    accelerate: Literal["auto", "none", "graph"]
 
 
 Pair = tuple[NDArray[Any], NDArray[Any]]  # vertices and faces
@@ -126,7 +126,7 @@ Given = NDArray[Any] | Sequence[Sequence[float]] | str | PathLike[str] | Pair
 
 
 @overload  # a batch (b, n, d) gives a list, which no annotation can tell
-def decompose(
+def decompose(  # type: ignore[overload-overlap]
     points: Given, k: int = 50, method: Method = "direct", **options: Unpack[Options]
 ) -> Basis[NDArray[Any]]: ...
 

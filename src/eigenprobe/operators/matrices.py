@@ -77,8 +77,8 @@ def laplacian(
 def laplacian(points: Any, **options: Unpack[OperatorOptions]) -> Any: ...
 
 
-@validated
-def laplacian(
+@validated  # which takes neighbors= for neighbours=
+def laplacian(  # type: ignore[misc]
     points: Any,
     *,
     neighbours: Neighbours | None = None,
@@ -87,7 +87,7 @@ def laplacian(
     metric: Space = "euclidean",
     device: str | torch.device | None = None,
     potential: Array | Sequence[Array] | None = None,
-    boundary: str | Array | Sequence[Array] | None = None,
+    boundary: str | Array | Sequence[str | Array] | None = None,
     anisotropy: float | Array | Sequence[Array] | None = None,
     measure: float | Array | Sequence[Array] | None = None,
     resolution: Resolution = "auto",

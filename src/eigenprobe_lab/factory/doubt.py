@@ -114,9 +114,9 @@ def round_one(n: int, even: bool, rng: np.random.Generator) -> Known:
     if kind == 1:
         x *= rng.random((count, 1)) ** (1 / 3)
     x = x[farthest_points(x, n, 0)] if even else x
-    values = {0: np.repeat([2.0, 6.0, 12.0], [3, 5, 2]), 1: BALL[:10]}
-    values[3] = np.repeat([3.0, 8.0], [4, 6])
-    return Known(x, values[kind], 3 if kind else 2)
+    known = {0: np.repeat([2.0, 6.0, 12.0], [3, 5, 2]), 1: BALL[:10]}
+    known[3] = np.repeat([3.0, 8.0], [4, 6])
+    return Known(x, known[kind], 3 if kind else 2)
 
 
 def mesh(
