@@ -136,7 +136,6 @@ RESULTS = {
     "calibration.json": _bench(
         f"calibration {DATA}/surfaces --points 1500", "uncertainty", **CLOUD
     ),
-    "constants.json": _bench("constants", "decomposition", **CLOUD),
     "training_cpu.json": _bench("training loss step --device cpu", "loss", n=300, k=8, m=40),
     "training_cuda.json": _bench("training loss step --device cuda", "loss", n=300, k=8, m=40),
     "training_shapes_cuda.json": _bench(

@@ -13,7 +13,7 @@ or less, loops that do not run. Left out: annotations, messages and warnings, as
 (``zip(strict=)`` is one), defaults of arguments, comparisons that differ where two numbers are
 equal, and operators that raise a TypeError wherever they are tried. Constants (numbers of modules
 and of settings) are made ten times as large or as small, one for four other mutants, and counted
-apart: `docs/constants.md` varies them finely.
+apart.
 
 `TESTS` are collected once and run once as they are, to see which lines each of them runs. A mutant
 is a forked process in which the code of one function is exchanged; nothing on disk is touched. It

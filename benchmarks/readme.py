@@ -1,4 +1,4 @@
-"""Fill the tables of the README and of results, paper and constants in docs from
+"""Fill the tables of the README and of results and paper in docs from
 ``benchmarks/results/*.json``.
 
     <!-- results: NAME -->  ...  <!-- end -->      everything between the marks is replaced by
@@ -27,12 +27,7 @@ from benchmarks.summaries import SUMMARIES
 
 RESULTS = ROOT / "benchmarks" / "results"
 TABLES = SHOWN | DETAILS
-PAGES = (
-    ROOT / "README.md",
-    ROOT / "docs" / "results.md",
-    ROOT / "docs" / "paper.md",
-    ROOT / "docs" / "constants.md",
-)
+PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "paper.md")
 MARKS = {
     "stale": "Stale, a small sample gives other numbers today",
     "unconfirmed": "Unconfirmed, without a sample of this measurement",

@@ -186,29 +186,6 @@ def multigrid(document: Document) -> str:
     return f"{markdown(table, digits=2)}\n\n{closing}"
 
 
-def constants(document: Document) -> str:
-    """A table per class: less, as it is, more."""
-
-    def cell(row: Document, key: str) -> str:
-        three = [row[each][key] for each in ("less", "default", "more")]
-        shown = [
-            f"{value:.3g}" if isinstance(value, float) else str(value).strip("[]")
-            for value in three
-        ]
-        return f"{shown[0]} / **{shown[1]}** / {shown[2]}"
-
-    parts = []
-    for group, table in document["tables"].items():
-        measures = [key for key in table[0]["default"] if key != "value"]
-        lines = [{key: cell(row, key) for key in ("value", *measures)} for row in table]
-        parts.append(
-            f"`{group}`\n\n"
-            + markdown([{"constant": r["constant"], **x} for r, x in zip(table, lines)])
-        )
-    limits = [{"not varied": name, "why": why} for name, why in document.get("limits", {}).items()]
-    return "\n\n".join([*parts, *([markdown(limits)] if limits else [])])
-
-
 def operators(document: Document) -> str:
     """Mean and median over the shapes of what each operator gets wrong, by solve, and the ratio of
     the means.
@@ -348,7 +325,6 @@ TABLES = {
     "embedding": Shown("embedding_*.json", embedding),
     "direct": Shown("direct_*.json", direct),
     "multigrid": Shown("multigrid.json", multigrid),
-    "constants": Shown("constants.json", constants),
     "training": Shown("training_c*.json", training),
     "robustness": Shown("robustness.json", robustness),
     "operators": Shown("operators.json", operators),

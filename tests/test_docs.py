@@ -269,7 +269,7 @@ def test_numbers_in_the_readme_come_from_results() -> None:
         """
         return re.sub(r"^(\*(Stale|Unconfirmed).*|`python -m .*:)\n+", "", text, flags=re.M)
 
-    assert {page.name for page in PAGES} == {"README.md", "results.md", "paper.md", "constants.md"}
+    assert {page.name for page in PAGES} == {"README.md", "results.md", "paper.md"}
     for page in PAGES:
         text = page.read_text()
         assert "<!-- results: " in text
@@ -282,7 +282,6 @@ def test_numbers_in_the_readme_come_from_results() -> None:
 # none. Pages without a list are about numbers: derivations and what was measured when a constant
 # was chosen, and those of the paper itself.
 NAMED: dict[str, tuple[str, str] | None] = {
-    "docs/constants.md": None,
     "docs/paper.md": None,
     "docs/architecture.md": (
         "what libraries take instead of our code, measured when each was tried; sizes on the disk",

@@ -77,8 +77,8 @@ def laplacian(
 def laplacian(points: Any, **options: Unpack[OperatorOptions]) -> Any: ...
 
 
-@validated  # which takes neighbors= for neighbours=
-def laplacian(  # type: ignore[misc]
+@validated  # type: ignore[misc]  # it takes neighbors= for neighbours=
+def laplacian(
     points: Any,
     *,
     neighbours: Neighbours | None = None,

@@ -44,7 +44,7 @@ from .network import SHIPPED, SUSPICION, ShortcutNetwork, Suspects, Suspicion, r
 
 @dataclass(frozen=True)
 class Decision:
-    """When an edge is cut; chosen on the development shapes (`docs/constants.md`)."""
+    """When an edge is cut; chosen on development shapes."""
 
     threshold: float = 2.0  # logit above which an edge is a short-cut
     # the same where most points are suspicious: coarse and noisy clouds have more short-cuts ...

@@ -29,7 +29,7 @@ from ..search.layout import Segments
 
 @dataclass(frozen=True)
 class Suspicion:
-    """Where to look; see `docs/constants.md`."""
+    """Where to look, and what the network was trained with."""
 
     judged: int = 18  # nearest neighbours that are judged: stencils keep at most 16
     flat: float = (

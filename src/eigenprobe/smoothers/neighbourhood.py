@@ -36,9 +36,7 @@ from .smoother import Smoother, symmetric_matrix
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """Constants of the smoother of embeddings; `docs/constants.md` has their derivation or
-    ablation.
-    """
+    """Constants of the smoother of embeddings."""
 
     rounds: int = 40  # bisection steps for the scales: 2^-40 of the range
     smallest: float = 1e-3  # smallest scale, of the mean distance: where many points coincide

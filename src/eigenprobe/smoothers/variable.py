@@ -20,7 +20,7 @@ from .smoother import Smoother, laplacian_smoother
 
 @dataclass(frozen=True)
 class VariableBandwidth:
-    """Constants of the kernel; `docs/constants.md` has their ablation."""
+    """Constants of the kernel."""
 
     beta: float = (
         -0.25
