@@ -64,19 +64,19 @@ WHAT = {1: "curve", 2: "surface", 3: "solid"}
 
 def doubt_network() -> nn.Sequential:
     """The model, untrained."""
-    return nn.Sequential(nn.Linear(len(NUMBERS), 24), nn.SiLU(), nn.Linear(24, 1))
+    return nn.Sequential(nn.Linear(len(NUMBERS), 32), nn.SiLU(), nn.Linear(32, 1))
 
 
 @cache
-def _shipped() -> tuple[nn.Sequential, Tensor]:
-    """The model that comes with the package, and the usual and the worst numbers ``(2, reasons)``
-    of clouds that are right.
+def _shipped() -> tuple[nn.Sequential, Tensor, Tensor]:
+    """The model that comes with the package, the usual and the worst numbers ``(2, reasons)`` of
+    clouds that are right, and the least and the largest ``(2, numbers)`` that it has seen.
     """
     held = load_file(SHIPPED)
-    right = held.pop("right")
+    right, span = held.pop("right"), held.pop("span")
     found = doubt_network()
     found.load_state_dict(held)
-    return found.eval().requires_grad_(False), right
+    return found.eval().requires_grad_(False), right, span
 
 
 @torch.no_grad()
@@ -87,8 +87,8 @@ def warn_of_errors(prepared: Prepared, rotation: RitzPairs, chosen: bool) -> Non
     numbers = describe(prepared, rotation, chosen)
     if numbers is None:
         return
-    network, (usual, worst) = _shipped()
-    if float(network(numbers)) < 0:
+    network, (usual, worst), (low, high) = _shipped()
+    if float(network(numbers.clamp(low, high))) < 0:
         return
     smoother, excess = prepared.smoother, (numbers[: len(REASONS)] - usual) / (worst - usual)
     reason = list(REASONS.values())[int(excess.argmax())].format(

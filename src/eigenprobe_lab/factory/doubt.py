@@ -1,6 +1,6 @@
 """Training of the model that says whether eigenvalues are likely to be off.
 
-    python -m eigenprobe_lab.factory.doubt MESHES.npz --out FOLDER [--clouds 3000]
+    python -m eigenprobe_lab.factory.doubt MESHES.npz --out FOLDER [--clouds 12000]
 
 Clouds of known spectrum: curves by their length, boxes of one to eight dimensions (flat or rolled),
 spheres, balls, tori, and meshes (``NAME/v``, ``NAME/f``) by their cotangent Laplacian; of few and
@@ -48,7 +48,7 @@ class Known:
 
 def box(n: int, even: bool, rng: np.random.Generator) -> Known:
     """A box whose sides differ, in space as it is or rolled up along a spiral."""
-    dim = int(rng.choice([1, 2, 2, 2, 2, 3, 3, 3, 4, 5, 6, 8]))
+    dim = int(rng.choice([1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 5, 6, 8]))
     sides = np.exp(rng.uniform(0, rng.choice([0.3, 1.5, 3.0, 7.0]), dim))
     sides /= sides.max()
     waves = np.array(list(product(range(12 if dim < 4 else 4), repeat=dim)), float)
@@ -196,7 +196,7 @@ def examples(path: Path | None, clouds: int, seed: int) -> list[tuple[Tensor, fl
         name = str(rng.choice(list(makers)))
         n = int(np.exp(rng.uniform(math.log(14 if name == "curve" else 50), math.log(3000))))
         try:
-            known = makers[name](n, bool(rng.random() < 0.4), rng)
+            known = makers[name](n, bool(rng.random() < 0.5), rng)
             turn = np.linalg.qr(rng.standard_normal((known.points.shape[1],) * 2))[0]
             found = example(known, damaged(known, rng) @ turn, bool(rng.random() < 0.2))
         except ValueError:  # too few points of a part, which is refused
@@ -264,21 +264,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("meshes", type=Path, nargs="?")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--clouds", type=int, default=3000)
+    parser.add_argument("--clouds", type=int, default=12000)
     parser.add_argument("--workers", type=int, default=2)
     o = parser.parse_args()
-    jobs = [(o.meshes, o.clouds // 24, seed) for seed in range(24)]  # a sixth is to check
+    jobs = [(o.meshes, o.clouds // 120, seed) for seed in range(120)]  # a sixth is to check
     with Pool(o.workers) as pool:
-        made = pool.starmap(examples, jobs)
-    fitted = [row for part in made[:20] for row in part]
-    checked = [row for part in made[20:] for row in part]
+        made = pool.starmap(examples, jobs, chunksize=1)
+    fitted = [row for part in made[:100] for row in part]
+    checked = [row for part in made[100:] for row in part]
     inputs = torch.stack([numbers for numbers, *_ in fitted])
     errors = torch.tensor([error for _, error, _ in fitted])
     found = train(inputs, errors)
     right = reference(inputs[errors < RIGHT])
     report(found, checked)
     o.out.mkdir(parents=True, exist_ok=True)
-    held = found.state_dict() | {"right": right}
+    span = torch.stack([inputs.amin(0), inputs.amax(0)])
+    held = found.state_dict() | {"right": right, "span": span}
     save_file(held, o.out / "doubt.safetensors", {"numbers": " ".join(NUMBERS)})
 
 
