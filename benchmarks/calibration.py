@@ -32,7 +32,7 @@ import eigenprobe as ep
 from benchmarks.meshing import mesh_field
 from benchmarks.record import existing, facts, write
 from benchmarks.truths import TRUTHS
-from eigenprobe.readers.shapes import find_shapes
+from eigenprobe.io.shapes import find_shapes
 from eigenprobe_lab.shapes import FAMILIES, Rng
 
 K = 20

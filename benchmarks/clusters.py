@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks.catalogue import state
 from benchmarks.record import best_device, existing, facts, results_file, write
 from eigenprobe.host.files import plain
-from eigenprobe.readers.tables import read_table
+from eigenprobe.io.tables import read_table
 from eigenprobe_lab.paper.images import FITTED, METHODS, Images, Protocol, embed, summarise
 
 OURS = ("direct", "network")

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.record import best_device, existing, facts, write
-from eigenprobe.cloud import Frame
+from eigenprobe.points import Frame
 from eigenprobe.probes import Probes
 from eigenprobe.probes.objective import prefix_errors
 from eigenprobe_lab.evaluation.reports import grouped, markdown, mean_row

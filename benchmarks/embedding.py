@@ -44,7 +44,7 @@ from benchmarks.record import (
 )
 from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.host.files import plain
-from eigenprobe.readers.tables import read_table
+from eigenprobe.io.tables import read_table
 from eigenprobe_lab.evaluation import reports as tables
 from eigenprobe_lab.evaluation.clustering import kmeans_scores
 

@@ -26,9 +26,9 @@ from torch import Tensor
 
 from benchmarks.record import best_device, existing, facts, results_file, write
 from eigenprobe import networks
+from eigenprobe.io.tables import read_table
 from eigenprobe.probes import DenseCovariance, Objective, nested_basis
 from eigenprobe.probes.objective import expected_errors, first_mass
-from eigenprobe.readers.tables import read_table
 from eigenprobe.training import Batch, ManifoldData, Optimisation, RunSettings, SpectralModule
 from eigenprobe.training import train as fit
 from eigenprobe.training.data import Pool

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 
 import eigenprobe as ep
-from eigenprobe.sampling.farthest import farthest_points
+from eigenprobe.cloud.farthest import farthest_points
 
 from .truths import TRUTHS
 
@@ -68,10 +68,10 @@ def _joined(near: Any, edges: Any, *_: Any) -> Any:
 
 # name: (module whose name is replaced, the name, what stands for it, the file of the part)
 PARTS: dict[str, tuple[str, str, Callable[..., Any], str]] = {
-    "outliers": ("decomposition.settings", "find_outliers", _no_outliers, "sampling/inspection.py"),
-    "sample": ("decomposition.settings", "working_sample", _none, "sampling/working.py"),
-    "short-cuts": ("shortcuts.cuts", "real_neighbours", _uncut, "shortcuts/cuts.py"),
-    "noise": ("shortcuts.cuts", "without_noise", _noisy, "graph/quadrics.py"),
+    "outliers": ("decomposition.settings", "find_outliers", _no_outliers, "cloud/inspection.py"),
+    "sample": ("decomposition.settings", "working_sample", _none, "cloud/sample.py"),
+    "short-cuts": ("shortcuts.cuts", "real_neighbours", _uncut, "cloud/edges.py"),
+    "noise": ("shortcuts.cuts", "without_noise", _noisy, "cloud/quadrics.py"),
     "bridges": ("smoothers.cells", "bridged", _joined, "smoothers/stencil.py"),
     "small parts": ("decomposition.settings", "_small_parts", _none, "decomposition/settings.py"),
     "signs": ("decomposition.entry", "warn_of_errors", _none, "decomposition/indicators.py"),

@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.record import earlier, existing, facts, turns, write
 from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.host.files import plain
-from eigenprobe.readers.tables import read_table
+from eigenprobe.io.tables import read_table
 from eigenprobe_lab.evaluation import reports as tables
 from eigenprobe_lab.evaluation.clustering import kmeans_scores, trustworthiness
 from eigenprobe_lab.paper.images import weighted_subset

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from eigenprobe.graph import Edges
 from eigenprobe.host.threads import limited_threads
-from eigenprobe.readers.mesh import Array
+from eigenprobe.io.mesh import Array
+from eigenprobe.neighbors.graph import Edges
 from eigenprobe_lab.shapes.fields import Builder, Field, Rng
 from eigenprobe_lab.shapes.source import project
 

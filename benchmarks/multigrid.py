@@ -29,10 +29,10 @@ from scipy.sparse.linalg import lobpcg
 from threadpoolctl import threadpool_limits
 
 from benchmarks.record import facts, ratios, spread, turns, write
+from eigenprobe.cloud.arranged import arrange
 from eigenprobe.eigen import solve
 from eigenprobe.eigen.problem import SparseOperator
-from eigenprobe.graph.arranged import arrange
-from eigenprobe.search.layout import as_scipy
+from eigenprobe.neighbors.layout import as_scipy
 from eigenprobe.smoothers import NEIGHBOURS, Smoother, build_smoother
 
 CHEBYSHEV = ("chebyshev", {"degree": 2})

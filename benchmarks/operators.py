@@ -27,8 +27,8 @@ from scipy.sparse.linalg import splu
 import eigenprobe as ep
 from benchmarks.record import existing, facts, write
 from eigenprobe.geometry.oracle import cotangent
-from eigenprobe.readers.mesh import face_areas
-from eigenprobe.readers.shapes import find_shapes
+from eigenprobe.io.mesh import face_areas
+from eigenprobe.io.shapes import find_shapes
 from eigenprobe_lab.paper.published import NINE
 
 TIME, STEPS, RIGHT = 0.01, 10, 20

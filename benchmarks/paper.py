@@ -51,11 +51,11 @@ from benchmarks.deadline import BEGAN, Deadline
 from benchmarks.record import best_device, earlier, existing, facts, results_file, write
 from benchmarks.trained_probes import train_and_measure
 from eigenprobe import Basis, geometry
-from eigenprobe.cloud import Frame
 from eigenprobe.extensions import NetworkExtension
 from eigenprobe.geometry.draws import sample_volume
 from eigenprobe.host.files import Archive, plain, write_npz
-from eigenprobe.readers.tables import read_table
+from eigenprobe.io.tables import read_table
+from eigenprobe.points import Frame
 from eigenprobe.training import RunSettings
 from eigenprobe_lab.evaluation.areas import nearest_sample_areas
 from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED

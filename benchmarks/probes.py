@@ -24,8 +24,8 @@ import torch
 
 from benchmarks.record import existing, facts, write
 from eigenprobe import decompose, geometry
-from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
+from eigenprobe.points import Frame
 from eigenprobe.probes.objective import expected_errors
 from eigenprobe.probes.probes import Probes
 from eigenprobe.smoothers import build_smoother

@@ -22,7 +22,7 @@ from scipy.sparse.linalg import eigsh
 
 import eigenprobe as ep
 from benchmarks.record import facts, over_meshes, write
-from eigenprobe.readers.shapes import find_shapes
+from eigenprobe.io.shapes import find_shapes
 
 HUMAN = ("tr_reg", "michael", "david", "human")
 

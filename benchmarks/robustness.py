@@ -17,7 +17,7 @@ import numpy as np
 import eigenprobe as ep
 from benchmarks.record import existing, facts, write
 from eigenprobe.evaluation import compare_vectors
-from eigenprobe.readers.shapes import find_shapes
+from eigenprobe.io.shapes import find_shapes
 
 
 def cases(

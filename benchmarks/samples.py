@@ -199,7 +199,7 @@ def fit(n: int, k: int, steps: int, seed: int = 0) -> Numbers:
 
 def shape_sample(n: int, k: int, seed: int) -> Any:
     """A blob with some smooth functions in place of an oracle."""
-    from eigenprobe.readers.shapes import Shape
+    from eigenprobe.io.shapes import Shape
     from eigenprobe_lab.evaluation.samples import Sample
 
     x = blob(n, seed)

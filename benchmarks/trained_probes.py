@@ -25,9 +25,9 @@ from torch import Tensor
 
 from eigenprobe import networks
 from eigenprobe.errors import InputError
-from eigenprobe.graph import Graph
 from eigenprobe.host.device import graphed
 from eigenprobe.host.files import write_npz
+from eigenprobe.neighbors.graph import Graph
 from eigenprobe.probes import Probes, first_mass, prefix_errors
 from eigenprobe.training import Batch, FitSettings, ManifoldData, RunSettings, SpectralModule, train
 from eigenprobe.training.data import Fresh, PaperDraw

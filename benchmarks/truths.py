@@ -18,7 +18,7 @@ from itertools import product
 import numpy as np
 
 from benchmarks.separated import curve, revolution, shell
-from eigenprobe.sampling.farthest import farthest_points
+from eigenprobe.cloud.farthest import farthest_points
 
 Draw = Callable[[int, np.random.Generator], np.ndarray]
 Damage = Callable[[np.ndarray, np.random.Generator], np.ndarray]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from eigenprobe.sampling.farthest import farthest_points
+from eigenprobe.cloud.farthest import farthest_points
 from eigenprobe.smoothers import Smoother, build_smoother
 
 Draw = Callable[[int, np.random.Generator], np.ndarray]

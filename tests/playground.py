@@ -40,7 +40,7 @@ def stock(folder: Path) -> None:
 
 
 def write_mesh(path: Path, vertices: np.ndarray, faces: np.ndarray) -> None:
-    from eigenprobe.readers.shapes import Shape, save
+    from eigenprobe.io.shapes import Shape, save
 
     path.parent.mkdir(parents=True, exist_ok=True)
     save(Shape(vertices, faces), path)

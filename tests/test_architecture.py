@@ -25,18 +25,7 @@ SOURCES = ROOT / "src"
 LIBRARY, LABORATORY = "eigenprobe", "eigenprobe_lab"
 ORDER = {
     LIBRARY: (
-        *(
-            "errors",
-            "host",
-            "layers",
-            "cloud",
-            "basis",
-            "readers",
-            "search",
-            "graph",
-            "sampling",
-            "shortcuts",
-        ),
+        *("errors", "host", "layers", "points", "basis", "io", "neighbors", "cloud"),
         *(
             "smoothers",
             "eigen",
@@ -46,7 +35,7 @@ ORDER = {
             "extensions",
             "training",
             "pretrained",
-            "estimators",
+            "manifold",
         ),
         *("decomposition", "operators", "apps", "interop", "evaluation", "viz", "datasets", "cli"),
     ),
@@ -59,10 +48,10 @@ UPWARD = {
         ("eigenprobe.basis", folder)
         for folder in ("decomposition", "extensions", "geometry", "viz")
     ),
-    *(("eigenprobe.basis", folder) for folder in ("graph", "smoothers")),
-    *(("eigenprobe.cloud", folder) for folder in ("readers", "geometry")),
+    *(("eigenprobe.basis", folder) for folder in ("neighbors", "smoothers")),
+    *(("eigenprobe.points", folder) for folder in ("io", "geometry")),
     ("eigenprobe.pretrained.model", "viz"),
-    *((f"eigenprobe.estimators.{name}", "viz") for name in ("eigenmaps",)),
+    *((f"eigenprobe.manifold.{name}", "viz") for name in ("eigenmaps",)),
 }
 # Names that an interface asks for: of solvers, notebooks, and of a server and a codec of the
 # standard library.
@@ -436,8 +425,8 @@ def test_decompose_is_followed_from_file_to_file() -> None:
 def test_the_papers_way_does_not_run_through_ours() -> None:
     from dataclasses import replace
 
+    from eigenprobe.io.shapes import Shape
     from eigenprobe.probes.probes import Probes
-    from eigenprobe.readers.shapes import Shape
     from eigenprobe_lab.evaluation.samples import Sample
     from eigenprobe_lab.paper import overfit
 

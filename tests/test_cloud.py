@@ -15,8 +15,8 @@ import pytest
 import torch
 
 import eigenprobe as ep
-from eigenprobe.cloud import check_points, points_and_faces
 from eigenprobe.errors import InputError
+from eigenprobe.points import check_points, points_and_faces
 from tests.meshes import blob
 
 

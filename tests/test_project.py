@@ -81,7 +81,7 @@ def test_imports_are_lazy() -> None:
 
 def test_shipped_weights_do_not_load_the_compiler_of_torch() -> None:
     """It takes more than a second: several times the first decomposition itself."""
-    code = "import eigenprobe as ep; from eigenprobe.shortcuts.cuts import shipped"
+    code = "import eigenprobe as ep; from eigenprobe.cloud.edges import shipped"
     assert "torch._dynamo" not in _loaded(
         f"{code}; shipped(); ep.SpectralModel.from_pretrained('surface')"
     )

@@ -24,10 +24,10 @@ _NAMES = {
     "Basis": "basis",
     "Probes": "probes",
     **dict.fromkeys(("InputError", "EigenprobeWarning"), "errors"),
-    **dict.fromkeys(("Graph", "build_graph"), "graph"),
+    **dict.fromkeys(("Graph", "build_graph"), "neighbors"),
     **dict.fromkeys(("Smoother", "build_smoother"), "smoothers"),
     "SpectralModel": "pretrained.model",
-    **dict.fromkeys(("Eigenmaps", "OptimalApproximationEigenmaps"), "estimators"),
+    **dict.fromkeys(("Eigenmaps", "OptimalApproximationEigenmaps"), "manifold"),
 }
 _MODULES = (
     "apps",
@@ -76,8 +76,9 @@ if TYPE_CHECKING:
     from .basis import Basis
     from .decomposition import decompose
     from .errors import EigenprobeWarning, InputError
-    from .estimators import Eigenmaps, OptimalApproximationEigenmaps
-    from .graph import Graph, build_graph
+    from .manifold import OptimalApproximationEigenmaps
+    from .manifold.eigenmaps import Eigenmaps
+    from .neighbors.graph import Graph, build_graph
     from .operators import laplacian
     from .pretrained.model import SpectralModel
     from .probes import Probes

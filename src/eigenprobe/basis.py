@@ -25,14 +25,14 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from .cloud import LARGEST, Array, Origin, real_numbers
 from .errors import InputError
 from .host.device import moved
 from .host.files import Facts, atomic_path, reading
 from .host.validation import as_array, validated
+from .points import LARGEST, Array, Origin, real_numbers
 
 if TYPE_CHECKING:
-    from .graph import Graph
+    from .neighbors.graph import Graph
     from .smoothers import Smoother
     from .smoothers.prepared import OperatorSource, Prepared
 

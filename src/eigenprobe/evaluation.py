@@ -22,7 +22,7 @@ from .basis import Basis
 from .errors import InputError
 from .host.tables import html_table
 from .host.validation import validated
-from .readers.mesh import Array, to_numpy
+from .io.mesh import Array, to_numpy
 
 
 @dataclass(frozen=True, repr=False)

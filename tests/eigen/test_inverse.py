@@ -14,7 +14,7 @@ from scipy.sparse import block_diag, csr_array, diags_array
 import eigenprobe as ep
 from eigenprobe.eigen import smallest_pairs, solve, solve_shifted
 from eigenprobe.eigen.problem import SparseOperator
-from eigenprobe.graph import Edges
+from eigenprobe.neighbors.graph import Edges
 from eigenprobe.smoothers import Smoother, build_smoother, laplacian_smoother
 from tests import clouds as c
 

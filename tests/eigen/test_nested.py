@@ -9,7 +9,7 @@ from scipy.sparse.linalg import eigsh
 
 from eigenprobe.eigen import multigrid, solve
 from eigenprobe.eigen.problem import SparseOperator
-from eigenprobe.search.layout import as_scipy
+from eigenprobe.neighbors.layout import as_scipy
 from eigenprobe.smoothers import build_smoother
 from eigenprobe.smoothers import smoother as matrices
 from tests import clouds as c

@@ -14,8 +14,8 @@ from eigenprobe.eigen.problem import (
     null_vectors,
     spectral_bounds,
 )
-from eigenprobe.graph import build_graph
-from eigenprobe.search.layout import Segments
+from eigenprobe.neighbors.graph import build_graph
+from eigenprobe.neighbors.layout import Segments
 from eigenprobe.smoothers import Smoother, build_smoother
 from tests import clouds as c
 

@@ -14,8 +14,8 @@ import eigenprobe as ep
 from eigenprobe.eigen import select_solver, solve, solve_each
 from eigenprobe.eigen.problem import SparseOperator
 from eigenprobe.errors import EigenprobeWarning, InputError
-from eigenprobe.graph import Edges, build_graph
-from eigenprobe.search.layout import as_scipy
+from eigenprobe.neighbors.graph import Edges, build_graph
+from eigenprobe.neighbors.layout import as_scipy
 from eigenprobe.smoothers import (
     Smoother,
     build_smoother,

@@ -79,7 +79,7 @@ def test_orthonormal_columns_in_any_unit_of_mass(unit: float) -> None:
 
 
 def _twice(smoother: Smoother) -> Smoother:
-    from eigenprobe.graph import stack
+    from eigenprobe.neighbors.graph import stack
 
     assert smoother.graph is not None
     return build_smoother(stack([smoother.graph, smoother.graph]), "adaptive", dimension=2)
@@ -233,8 +233,7 @@ def test_a_learned_mass_is_the_square_of_the_first_column() -> None:
 
 
 def test_stacked_clouds_are_rotated_each() -> None:
-    from eigenprobe.graph import stack
-    from eigenprobe.graph.graph import build_graph
+    from eigenprobe.neighbors.graph import build_graph, stack
 
     x = [
         torch.from_numpy(s * c.fibonacci_sphere(90) @ np.diag([1.0, t, 0.8]))

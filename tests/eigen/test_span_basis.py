@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from eigenprobe.cloud import Frame
+from eigenprobe.cloud.arranged import Placed
 from eigenprobe.eigen import orthonormalise, ritz, rotate, solve, sweep
 from eigenprobe.eigen.span import basis_of, small_ritz
-from eigenprobe.graph import Placed, stack
+from eigenprobe.neighbors.graph import stack
+from eigenprobe.points import Frame
 from eigenprobe.smoothers import Smoother, build_smoother
 from tests import clouds as c
 

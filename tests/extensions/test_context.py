@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from eigenprobe import networks
+from eigenprobe.cloud.arranged import arrange
 from eigenprobe.extensions import ContextExtension, NeighbourhoodExtension, outputs
-from eigenprobe.graph.arranged import arrange
 from eigenprobe.smoothers import neighbourhood_smoother
 
 

@@ -11,7 +11,7 @@ import torch
 from eigenprobe.errors import InputError
 from eigenprobe.extensions import KernelExtension
 from eigenprobe.extensions.functions import NEIGHBOURS
-from eigenprobe.search.neighbours import Metric
+from eigenprobe.neighbors.search import Metric
 from tests import clouds as c
 
 

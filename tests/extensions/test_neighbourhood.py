@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe.cloud import Frame
+from eigenprobe.cloud.arranged import Arranged, arrange
 from eigenprobe.eigen.solve import solve
 from eigenprobe.errors import InputError
 from eigenprobe.extensions import NeighbourhoodExtension
-from eigenprobe.graph.arranged import Arranged, arrange
-from eigenprobe.graph.graph import build_graph
+from eigenprobe.neighbors.graph import build_graph
+from eigenprobe.points import Frame
 from eigenprobe.smoothers.neighbourhood import fuzzy_weights, neighbourhood_smoother
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from eigenprobe import networks
-from eigenprobe.cloud import Frame
 from eigenprobe.extensions import NetworkExtension
+from eigenprobe.points import Frame
 
 
 @pytest.mark.parametrize("preset", ["cpu", "tiny"])

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe.cloud import Array
 from eigenprobe.errors import InputError
 from eigenprobe.host.validation import as_array, validated
+from eigenprobe.points import Array
 
 Side = Literal["left", "right"]
 

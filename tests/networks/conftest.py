@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from eigenprobe.cloud.farthest import farthest_points
 from eigenprobe.networks.spectral import diffusion
-from eigenprobe.sampling.farthest import farthest_points
 from tests.pretrained.conftest import folder  # noqa: F401 (a fixture)
 
 

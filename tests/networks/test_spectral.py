@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from eigenprobe.neighbors.layout import canonical_pose
 from eigenprobe.networks.spectral import (
     INPUTS,
     SEEDS,
@@ -16,7 +17,6 @@ from eigenprobe.networks.spectral import (
     place,
     trace_moments,
 )
-from eigenprobe.search.layout import canonical_pose
 
 
 def test_the_pose_undoes_rigid_motions_and_scale(clouds, smoothers, generator):

@@ -12,9 +12,9 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import eigsh, splu, spsolve
 
 import eigenprobe as ep
-from eigenprobe.cloud import Origin
 from eigenprobe.decomposition import OperatorSettings
 from eigenprobe.operators.matrices import as_given
+from eigenprobe.points import Origin
 from tests import clouds as c
 
 N = 2000

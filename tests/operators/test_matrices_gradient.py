@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import eigenprobe as ep
-from eigenprobe.graph.graph import build_graph, tangent_frames
+from eigenprobe.neighbors.graph import build_graph, tangent_frames
 from tests import clouds as c
 
 

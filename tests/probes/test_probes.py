@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.graph.graph import build_graph
+from eigenprobe.neighbors.graph import build_graph
 from eigenprobe.probes.probes import Probes, seed_signal
 
 

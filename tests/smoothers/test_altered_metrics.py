@@ -10,7 +10,7 @@ import torch
 from scipy.linalg import eigh_tridiagonal
 
 import eigenprobe as ep
-from eigenprobe.graph.graph import build_graph
+from eigenprobe.neighbors.graph import build_graph
 from eigenprobe.smoothers.alteration import curvature
 from tests import clouds as c
 

@@ -12,7 +12,7 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe.errors import EigenprobeWarning
-from eigenprobe.graph.graph import build_graph, stack
+from eigenprobe.neighbors.graph import build_graph, stack
 from eigenprobe.smoothers.prepared import laplacian_stencil
 from eigenprobe.smoothers.stencil import Stencil
 from tests import clouds as c

@@ -13,7 +13,7 @@ from scipy.spatial import Voronoi
 
 import eigenprobe as ep
 from eigenprobe.errors import InputError
-from eigenprobe.graph.graph import build_graph
+from eigenprobe.neighbors.graph import build_graph
 from eigenprobe.smoothers.alteration import curvature
 from tests import clouds as c
 

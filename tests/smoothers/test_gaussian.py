@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.graph.graph import build_graph
+from eigenprobe.neighbors.graph import build_graph
 from eigenprobe.smoothers.gaussian import row_smoother, symmetric_smoother
 
 

@@ -10,8 +10,7 @@ import torch
 
 from eigenprobe.eigen.solve import solve
 from eigenprobe.errors import InputError
-from eigenprobe.graph import Graph
-from eigenprobe.graph.graph import build_graph
+from eigenprobe.neighbors.graph import Graph, build_graph
 from eigenprobe.smoothers import Smoother
 from eigenprobe.smoothers.neighbourhood import fuzzy_weights, neighbourhood_smoother
 from tests.clouds import fibonacci_sphere

@@ -11,8 +11,7 @@ import torch
 import eigenprobe as ep
 from eigenprobe.errors import InputError
 from eigenprobe.extensions import KernelExtension
-from eigenprobe.graph import stack
-from eigenprobe.graph.graph import build_graph
+from eigenprobe.neighbors.graph import build_graph, stack
 from eigenprobe.smoothers import KINDS, Smoother, build_smoother
 from tests import clouds as c
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from eigenprobe.errors import EigenprobeWarning
-from eigenprobe.graph.graph import Edges
+from eigenprobe.neighbors.graph import Edges
 from eigenprobe.smoothers import laplacian_smoother
 
 

@@ -8,8 +8,7 @@ import torch
 
 from eigenprobe.decomposition import decompose
 from eigenprobe.errors import InputError
-from eigenprobe.graph import Edges, stack
-from eigenprobe.graph.graph import build_graph
+from eigenprobe.neighbors.graph import Edges, build_graph, stack
 from eigenprobe.smoothers import balanced_smoother, build_smoother, laplacian_smoother
 from tests import clouds as c
 

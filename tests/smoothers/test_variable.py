@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from eigenprobe.eigen import solve
-from eigenprobe.graph.graph import build_graph
+from eigenprobe.neighbors.graph import build_graph
 from eigenprobe.smoothers import Smoother, build_smoother
 
 

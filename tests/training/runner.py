@@ -14,7 +14,7 @@ import lightning.pytorch as pl
 import torch
 
 from eigenprobe import networks
-from eigenprobe.cloud import Frame
+from eigenprobe.points import Frame
 from eigenprobe.probes.objective import Objective
 from eigenprobe.training.data import ManifoldData, Pool, ProbeSettings, prepare
 from eigenprobe.training.module import Optimisation, SpectralModule

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from eigenprobe.cloud import Frame
 from eigenprobe.eigen.solve import solve
 from eigenprobe.errors import EigenprobeWarning
+from eigenprobe.points import Frame
 from eigenprobe.probes.probes import Probes
 from eigenprobe.smoothers import build_smoother
 from eigenprobe.training.data import Batch, Fresh, ManifoldData, Pool, ProbeSettings, prepare

@@ -11,12 +11,12 @@ from scipy.io import mmwrite
 from scipy.sparse import csr_matrix
 
 from eigenprobe.basis import Basis
-from eigenprobe.readers.rows import open_rows
-from eigenprobe.readers.shapes import Shape, load, save
-from eigenprobe.readers.tables import read_table
+from eigenprobe.io.rows import open_rows
+from eigenprobe.io.shapes import Shape, load, save
+from eigenprobe.io.tables import read_table
+from tests.io.test_grids import write_grid
+from tests.io.test_scans import write_las, write_pcd
 from tests.meshes import blob
-from tests.readers.test_grids import write_grid
-from tests.readers.test_scans import write_las, write_pcd
 
 MESHES = ("obj", "off", "ply", "stl", "glb")
 CLOUDS = ("xyz", "csv", "npy", "npz")
@@ -85,7 +85,7 @@ def write_table(path: Path, table: np.ndarray) -> None:
         with h5py.File(path, "w") as file:
             file.create_dataset("features", data=table, compression="gzip")
     elif suffix == "h5ad":
-        from tests.readers.test_tables import write_h5ad
+        from tests.io.test_tables import write_h5ad
 
         write_h5ad(path, csr_matrix(table))
     elif suffix == "mtx":

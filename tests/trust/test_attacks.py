@@ -19,7 +19,7 @@ from scipy.sparse import csr_matrix
 
 import eigenprobe as ep
 from eigenprobe.errors import InputError
-from eigenprobe.readers.tables import read_table
+from eigenprobe.io.tables import read_table
 from eigenprobe.smoothers import build_smoother
 from eigenprobe_lab.factory.recipes import load_recipe
 from tests.clouds import fibonacci_sphere

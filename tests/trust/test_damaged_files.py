@@ -23,9 +23,9 @@ import torch
 import eigenprobe as ep
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
-from eigenprobe.readers.rows import open_rows
-from eigenprobe.readers.shapes import load
-from eigenprobe.readers.tables import read_table
+from eigenprobe.io.rows import open_rows
+from eigenprobe.io.shapes import load
+from eigenprobe.io.tables import read_table
 from tests.meshes import blob
 from tests.trust import files
 

@@ -15,7 +15,7 @@ import pytest
 from eigenprobe import geometry
 from eigenprobe.cli import main
 from eigenprobe.errors import InputError
-from eigenprobe.readers.tables import read_table
+from eigenprobe.io.tables import read_table
 from eigenprobe_lab.evaluation.oracles import prepare_oracles
 
 

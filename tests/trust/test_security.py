@@ -17,9 +17,9 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe.errors import InputError
+from eigenprobe.io.rows import open_rows
+from eigenprobe.io.tables import read_table
 from eigenprobe.networks import store
-from eigenprobe.readers.rows import open_rows
-from eigenprobe.readers.tables import read_table
 
 
 class Harmful:

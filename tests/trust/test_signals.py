@@ -26,7 +26,7 @@ SEARCH = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 import numpy as np, torch
-from eigenprobe.graph import build_graph
+from eigenprobe.neighbors import build_graph
 points = torch.as_tensor(np.random.default_rng(0).random((60_000, 3)))
 build_graph(points[:2000], 20)
 print("ready", flush=True)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud import check_points
+from ..cloud.sample import WorkingSample
 from ..decomposition import OperatorSettings, geometry_of, prepare
 from ..eigen.inverse import symmetric_factor
 from ..errors import InputError
@@ -31,7 +31,7 @@ from ..extensions import KernelExtension
 from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..operators import gradients, matrices
-from ..sampling import WorkingSample
+from ..points import check_points
 from ..smoothers.prepared import Prepared
 from .spectral import Array, rows
 

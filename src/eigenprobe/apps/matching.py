@@ -22,7 +22,7 @@ from torch import Tensor
 from ..basis import A, Basis
 from ..errors import InputError
 from ..host.validation import as_array, validated
-from ..search.neighbours import nearest_rows
+from ..neighbors.search import nearest_rows
 from .descriptors import hks, wks
 from .spectral import Array, like, rows, tensors
 

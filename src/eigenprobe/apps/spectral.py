@@ -34,9 +34,9 @@ from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
 
 from ..basis import A, Basis
-from ..cloud import Array
 from ..errors import InputError
 from ..host.validation import as_array, validated
+from ..points import Array
 
 
 def tensors(basis: Basis) -> tuple[Tensor, Tensor, Tensor]:

@@ -402,7 +402,7 @@ def places(shapes: list[Path], out: Path | None) -> dict[Path, Path]:
     that goes on finds what it has done, whatever could not be read. What a run has written below
     ``out`` is not read.
     """
-    from ..readers.shapes import find_shapes
+    from ..io.shapes import find_shapes
 
     written = (out or Path("out")).resolve()
     found: dict[Path, Path] = {}

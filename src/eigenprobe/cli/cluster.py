@@ -83,7 +83,7 @@ def spread_files(
     """``decompose``, ``encode`` or ``cache`` of every file as a task of its own."""
     name, given, root = function.__name__, options.pop("shapes"), session.out
     if name == "cache":  # which knows itself what is missing
-        from ..readers.shapes import MESHES, find_shapes
+        from ..io.shapes import MESHES, find_shapes
 
         left, options["jobs"] = find_shapes(given, MESHES, below=True), 1
         targets: dict[Path, Path | None] = dict.fromkeys(left, root)

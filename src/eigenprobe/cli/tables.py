@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ..estimators import Eigenmaps
-    from ..readers.rows import Rows
-    from ..readers.tables import Table
+    from ..io.rows import Rows
+    from ..io.tables import Table
+    from ..manifold.eigenmaps import Eigenmaps
 
 Source = tuple[Path, str | None, str | None]  # a table, the names of its labels and of its array
 TABULAR = (".csv", ".tsv", ".parquet")  # tables whose columns have names
@@ -103,8 +103,8 @@ def embed(
             raise InputError(f"--{name}: no such file: {given}{near_path(path)}")
     import numpy as np
 
-    from ..estimators import Eigenmaps
-    from ..readers.tables import read_table
+    from ..io.tables import read_table
+    from ..manifold.eigenmaps import Eigenmaps
 
     folder = session.folder(table.stem)
     session.refuse_existing(path := folder / "embedding.npz", force)
@@ -228,8 +228,8 @@ def _spread_rows(
     """
     import numpy as np
 
-    from ..estimators.sources import rows_to_fit
-    from ..readers.rows import checked, open_rows
+    from ..io.rows import checked, open_rows
+    from ..manifold.sources import rows_to_fit
     from .cluster import cluster, spread
 
     rows = open_rows(*source)
@@ -274,8 +274,8 @@ def _spread_rows(
 @lru_cache(maxsize=1)
 def _opened(source: Source, fitted: Path, stamp: int) -> tuple[Rows, Eigenmaps]:
     """Once per worker: a csv file is read whole, and a model of a million rows has 1.5 GB."""
-    from ..estimators import Eigenmaps
-    from ..readers.rows import open_rows
+    from ..io.rows import open_rows
+    from ..manifold.eigenmaps import Eigenmaps
 
     return open_rows(*source), Eigenmaps.load(fitted)
 
@@ -286,7 +286,7 @@ def _place_rows(opened: tuple[Source, Path, int], start: int, stop: int, target:
     """
     import numpy as np
 
-    from ..readers.rows import checked
+    from ..io.rows import checked
 
     try:
         (table, estimator), numbers = _opened(*opened), np.arange(start, stop)

@@ -149,8 +149,8 @@ def demo(*, k: int = 30, session: Session) -> None:
     from ..datasets import creature
     from ..decomposition import decompose
     from ..evaluation import compare
+    from ..io.shapes import save
     from ..pretrained.model import SpectralModel
-    from ..readers.shapes import save
     from ..viz import figures
     from ..viz.page import open_browser
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..readers.shapes import Shape, load
+from ..io.shapes import Shape, load
 
 __all__ = ["CREATURE", "Table", "creature", "digits"]
 CREATURE = Path(__file__).with_name("creature.ply")

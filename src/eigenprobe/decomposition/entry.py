@@ -27,7 +27,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud import (
+from ..cloud.arranged import Placed
+from ..cloud.edges import Neighbours
+from ..eigen import Eigenpairs, RitzPairs, basis_of, rotate, solve, solve_shifted, with_derivatives
+from ..eigen.filtered import UNRESOLVED
+from ..errors import InputError, heard_warnings, held_warnings, near, warn
+from ..extensions import KernelExtension
+from ..host.files import Facts
+from ..host.threads import limited_threads
+from ..host.validation import validated
+from ..points import (
     Array,
     Origin,
     call_by_cloud,
@@ -37,17 +46,8 @@ from ..cloud import (
     points_and_faces,
     values_by_cloud,
 )
-from ..eigen import Eigenpairs, RitzPairs, basis_of, rotate, solve, solve_shifted, with_derivatives
-from ..eigen.filtered import UNRESOLVED
-from ..errors import InputError, heard_warnings, held_warnings, near, warn
-from ..extensions import KernelExtension
-from ..graph import Placed
-from ..host.files import Facts
-from ..host.threads import limited_threads
-from ..host.validation import validated
 from ..probes.estimates import Eigenvalues, best_basis, with_eigenvalues
 from ..probes.families import best_of_family
-from ..shortcuts.cuts import Neighbours
 from ..smoothers import Kind, Smoother
 from ..smoothers.alteration import numbers
 from ..smoothers.prepared import OperatorSource

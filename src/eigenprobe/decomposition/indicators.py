@@ -28,11 +28,11 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from ..cloud.quadrics import fit_quadrics
 from ..eigen.span import RitzPairs
 from ..errors import warn
-from ..graph import Graph
-from ..graph.quadrics import fit_quadrics
-from ..search.layout import principal_axes
+from ..neighbors.graph import Graph
+from ..neighbors.layout import principal_axes
 from ..smoothers import BALANCED_DIMENSIONS, Smoother
 from ..smoothers.cells import open_cells
 from ..smoothers.prepared import Prepared

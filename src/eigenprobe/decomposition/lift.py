@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
+from ..cloud.inspection import SAID
+from ..cloud.sample import WorkingSample
 from ..errors import warn
 from ..extensions import KernelExtension
 from ..host.files import Facts
-from ..sampling.inspection import SAID
-from ..sampling.working import WorkingSample
-from ..search.neighbours import query
+from ..neighbors.search import query
 
 BLOCK = 1 << 16  # rows that are moved at once
 # points above which the extension differs from the vectors by what its scale does (1e-4), to save

@@ -19,17 +19,18 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud import Array, Origin, check_count, check_points
+from ..cloud.arranged import Arranged, Placed, arrange
+from ..cloud.edges import Neighbours, without_short_cuts
+from ..cloud.inspection import LEAST, NEAREST, Inspection, find_outliers, inspect, removable
+from ..cloud.sample import WorkingSample, working_sample
 from ..errors import InputError, warn
-from ..graph import Arranged, Placed, arrange, estimate_dimension
 from ..host.files import Facts
 from ..host.threads import limited_threads
 from ..host.validation import validated
+from ..neighbors.graph import estimate_dimension
+from ..neighbors.search import Metric
+from ..points import Array, Origin, check_count, check_points
 from ..probes.estimates import Eigenvalues
-from ..sampling.inspection import LEAST, NEAREST, Inspection, find_outliers, inspect, removable
-from ..sampling.working import WorkingSample, working_sample
-from ..search.neighbours import Metric
-from ..shortcuts.cuts import Neighbours, without_short_cuts
 from ..smoothers import BALANCED_DIMENSIONS, NEIGHBOURS, Kind, Smoother, build_smoother
 from ..smoothers.alteration import alter, anisotropic_field, neighbours_along
 from ..smoothers.prepared import Prepared, without_rows

@@ -20,15 +20,15 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud import Frame, Origin, check_points
+from ..cloud.arranged import Arranged, Placed
+from ..cloud.edges import without_short_cuts
 from ..eigen import basis_of, rotate
 from ..eigen.solve import block_columns, solve_each
 from ..errors import InputError
 from ..extensions import KernelExtension
-from ..graph import Arranged, Graph, Placed, cloud_dimensions
-from ..graph.graph import build_graph
-from ..search.layout import REORDER, Segments, framed, morton_order
-from ..shortcuts.cuts import without_short_cuts
+from ..neighbors.graph import Graph, build_graph, cloud_dimensions
+from ..neighbors.layout import REORDER, Segments, framed, morton_order
+from ..points import Frame, Origin, check_points
 from ..smoothers import NEIGHBOURS, balanced_smoother
 from ..smoothers.prepared import OperatorSource
 from .settings import OperatorSettings, Request

@@ -21,10 +21,10 @@ import numpy as np
 import torch
 
 from ..basis import Basis, Uncertainty
-from ..cloud import Array
+from ..cloud.inspection import LEAST
 from ..errors import InputError, held_warnings
 from ..host.validation import as_array
-from ..sampling.inspection import LEAST
+from ..points import Array
 from ..smoothers import BALANCED_DIMENSIONS, neighbourhood_smoother
 from .entry import decompose
 from .settings import OperatorSettings
@@ -105,8 +105,8 @@ def _half(points: Array) -> Array:
 
 def _table_basis(basis: Basis, points: Any, k: int) -> Basis:
     """The basis of some rows of a table, by the neighbours and the metric of an estimator's."""
-    from ..estimators.precomputed import arranged
-    from ..estimators.solvers import fit_direct
+    from ..manifold.precomputed import arranged
+    from ..manifold.solvers import fit_direct
 
     graph = basis.prepared().smoother.known_graph
     if not graph.points.shape[1]:

@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
+from ..cloud.arranged import Placed
 from ..errors import warn
-from ..graph import Edges
-from ..graph.arranged import Placed
-from ..search.layout import Segments
+from ..neighbors.graph import Edges
+from ..neighbors.layout import Segments
 from ..smoothers import Smoother
 from ..smoothers.prepared import traced_stencil
 from ..smoothers.smoother import conjugate_gradients

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from ..errors import warn
-from ..search.layout import as_scipy
+from ..neighbors.layout import as_scipy
 from ..smoothers import Smoother
 from .problem import Eigenpairs, Problem, SparseOperator, null_vectors
 from .span import small_ritz

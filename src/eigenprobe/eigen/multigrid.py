@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..search.layout import as_scipy
+from ..neighbors.layout import as_scipy
 from ..smoothers.smoother import csr, from_scipy, on_host, pointers_to, rows_of, transpose
 
 SMALLEST = 400  # points at which coarsening ends: dense algebra takes over

@@ -28,8 +28,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..graph import components
-from ..search.layout import Segments
+from ..neighbors.graph import components
+from ..neighbors.layout import Segments
 from ..smoothers import Smoother
 from ..smoothers.smoother import csr, from_entries, rows_of
 

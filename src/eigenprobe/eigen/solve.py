@@ -26,7 +26,7 @@ from torch import Tensor
 
 from ..errors import InputError, held_warnings, warn
 from ..host.threads import limited_threads
-from ..search.layout import memory_order
+from ..neighbors.layout import memory_order
 from ..smoothers import Smoother
 from . import filtered, inverse, nested
 from .problem import (

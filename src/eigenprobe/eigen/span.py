@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis, Extension
+from ..cloud.arranged import Placed
 from ..errors import InputError, RankError
-from ..graph.arranged import Placed
 from ..host.files import Facts
 from ..smoothers import Smoother
 from ..smoothers.prepared import OperatorSource, Prepared

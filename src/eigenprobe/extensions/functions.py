@@ -37,12 +37,12 @@ from torch.nn.functional import embedding_bag
 
 from .. import networks
 from ..basis import extension
-from ..cloud import Frame
+from ..cloud.arranged import Arranged, fingerprints
 from ..errors import InputError
-from ..graph.arranged import Arranged, fingerprints
 from ..host.files import Facts
 from ..host.weights import with_weights
-from ..search.neighbours import Metric, Search, query, searcher
+from ..neighbors.search import Metric, Search, query, searcher
+from ..points import Frame
 from ..smoothers import Smoother
 from ..smoothers.neighbourhood import fuzzy_weights, overlaps
 

@@ -1,8 +1,8 @@
 """Shapes in: reading, sampling, and the mesh Laplacian to compare with."""
 
-from ..readers.mesh import face_areas, is_closed, vertex_areas
-from ..readers.shapes import Shape, find_shapes, load, save
-from ..sampling.farthest import farthest_points
+from ..cloud.farthest import farthest_points
+from ..io.mesh import face_areas, is_closed, vertex_areas
+from ..io.shapes import Shape, find_shapes, load, save
 from .draws import SurfaceSample, draw_surface, sample_surface, sample_volume
 from .oracle import oracle, point_cloud
 

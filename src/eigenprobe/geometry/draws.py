@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..cloud.farthest import farthest_points
 from ..errors import InputError, extra, warn
 from ..host.validation import as_array, validated
-from ..readers.mesh import Array, Mesh, as_mesh, face_areas, is_closed, signed_volume, unseen_share
-from ..readers.shapes import Shape
-from ..sampling.farthest import farthest_points
+from ..io.mesh import Array, Mesh, as_mesh, face_areas, is_closed, signed_volume, unseen_share
+from ..io.shapes import Shape
 
 MOST = 10**8  # points of one sample: they take 20 GB on the way
 UNSEEN = 0.1  # share of the area

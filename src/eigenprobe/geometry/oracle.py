@@ -21,7 +21,7 @@ from ..basis import Basis
 from ..eigen import canonical_signs, smallest_pairs
 from ..errors import InputError, extra, warn
 from ..host.validation import validated
-from ..readers.mesh import Array, check_mesh
+from ..io.mesh import Array, check_mesh
 
 Kind = Literal["auto", "cotangent", "robust"]
 SHIFT = -1e-3  # times 1/area, far below the first positive eigenvalue of any usual shape

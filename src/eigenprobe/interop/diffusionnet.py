@@ -23,12 +23,12 @@ import torch
 from scipy.sparse import csc_matrix
 from torch import Tensor
 
-from ..cloud import Array, Origin, check_points
+from ..cloud.edges import Neighbours
 from ..errors import InputError
 from ..host.files import Archive, writable_folder, write_npz
 from ..host.validation import as_array, validated
 from ..operators import gradients
-from ..shortcuts.cuts import Neighbours
+from ..points import Array, Origin, check_points
 from .objects import spectrum
 
 MATRICES = ("L", "gradX", "gradY")

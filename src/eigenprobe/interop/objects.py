@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from ..apps import pseudotime
-from ..cloud import Array, points_and_faces
 from ..decomposition import decompose
 from ..errors import InputError, extra, warn
-from ..estimators import OptimalApproximationEigenmaps
-from ..estimators.precomputed import nearest_entries
 from ..host.validation import as_array
+from ..manifold import OptimalApproximationEigenmaps
+from ..manifold.precomputed import nearest_entries
 from ..operators import matrices
+from ..points import Array, points_and_faces
 from ..smoothers.prepared import Prepared
 
 SCANPY_NEIGHBORS = 15  # scanpy's own number: Leiden finds kinds of cells better than with 12

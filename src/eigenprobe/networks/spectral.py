@@ -35,13 +35,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..cloud.farthest import farthest_points
 from ..eigen import orthonormalise, smoother_filter
 from ..eigen.problem import smoother_step, terms
-from ..graph import Graph, canonical_pose, stack
-from ..graph.graph import build_graph
 from ..layers import split_heads
-from ..sampling.farthest import farthest_points
-from ..search.layout import Segments, nearest
+from ..neighbors.graph import Graph, build_graph, stack
+from ..neighbors.layout import Segments, canonical_pose, nearest
 from ..smoothers import Smoother, variable_smoother
 from ..smoothers.variable import NETWORK
 from .transformer import Transformer, TransformerConfig, stacked

@@ -42,16 +42,16 @@ from scipy.sparse import csr_matrix, diags_array, eye_array
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud import Array, Origin, call_by_cloud, check_points, listed_clouds, values_by_cloud
+from ..cloud.arranged import Placed
+from ..cloud.edges import Neighbours
+from ..cloud.sample import WorkingSample
 from ..decomposition import OperatorSettings, Parts, Resolution, Space, geometry_of, prepare
 from ..decomposition.entry import Given, OperatorOptions
 from ..errors import InputError
-from ..graph import Edges
-from ..graph.arranged import Placed
 from ..host.threads import limited_threads
 from ..host.validation import validated
-from ..sampling import WorkingSample
-from ..shortcuts.cuts import Neighbours
+from ..neighbors.graph import Edges
+from ..points import Array, Origin, call_by_cloud, check_points, listed_clouds, values_by_cloud
 from ..smoothers import Kind, Smoother
 from ..smoothers.cells import covered
 from ..smoothers.prepared import Prepared, traced_stencil

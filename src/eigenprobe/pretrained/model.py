@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud import Frame, Origin, check_points, listed_clouds, points_and_faces
+from ..cloud.farthest import farthest_points
 from ..eigen import basis_of, rotate
 from ..errors import InputError
 from ..extensions import KernelExtension
@@ -36,10 +36,10 @@ from ..host.files import Facts
 from ..host.tables import html_table
 from ..host.threads import limited_threads
 from ..host.validation import validated
+from ..io.shapes import find_shapes
 from ..networks.spectral import SpectralNetwork, diffusion, guards, masses
 from ..networks.store import fingerprint, load_network, write
-from ..readers.shapes import find_shapes
-from ..sampling.farthest import farthest_points
+from ..points import Frame, Origin, check_points, listed_clouds, points_and_faces
 from ..smoothers.prepared import OperatorSource
 from .prediction import FEWEST, WHOLE, Batch, CloudMemory, batches, predict, surface_operator
 

@@ -26,12 +26,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..cloud import LARGEST, SMALLEST
+from ..cloud.arranged import Placed, arrange
+from ..cloud.edges import without_short_cuts
 from ..errors import InputError
 from ..extensions import KernelExtension
-from ..graph import Graph, Placed
-from ..graph.arranged import arrange
-from ..graph.graph import cloud_dimensions
+from ..neighbors.graph import Graph, cloud_dimensions
+from ..neighbors.layout import Segments, framed
 from ..networks.spectral import (
     GUARDS,
     NEIGHBOURS,
@@ -45,8 +45,7 @@ from ..networks.spectral import (
     place_inputs,
     stacked_graph,
 )
-from ..search.layout import Segments, framed
-from ..shortcuts.cuts import without_short_cuts
+from ..points import LARGEST, SMALLEST
 from ..smoothers import NEIGHBOURS as OPERATOR_NEIGHBOURS
 from ..smoothers import Smoother, build_smoother
 from ..smoothers.prepared import Prepared

@@ -25,10 +25,10 @@ import torch
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
-from ..cloud import Frame
 from ..eigen import RitzPairs, canonical_signs
 from ..errors import InputError
 from ..host.files import Facts
+from ..points import Frame
 from ..smoothers import Smoother
 from .covariance import Covariance, DenseCovariance, polynomial, visible_scales
 from .probes import seed_signal

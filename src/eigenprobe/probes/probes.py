@@ -19,11 +19,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ..cloud import as_tensor
 from ..errors import InputError
-from ..graph.graph import Graph, build_graph
 from ..host.device import fused
 from ..host.validation import validated
+from ..neighbors.graph import Graph, build_graph
+from ..points import as_tensor
 
 Distribution = Literal["uniform", "gaussian"]
 

@@ -23,11 +23,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..cloud.arranged import Arranged, Placed
 from ..errors import InputError
-from ..graph import Graph
-from ..graph.arranged import Arranged, Placed
 from ..host.validation import as_array
-from ..search.layout import principal_axes
+from ..neighbors.graph import Graph
+from ..neighbors.layout import principal_axes
 from .cells import at_boundary
 from .smoother import Smoother, csr
 from .stencil import principal

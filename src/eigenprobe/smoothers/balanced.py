@@ -29,9 +29,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..graph import Edges, Graph
-from ..graph.graph import local_spacing
-from ..search.layout import Segments
+from ..neighbors.graph import Edges, Graph, local_spacing
+from ..neighbors.layout import Segments
 from .smoother import conjugate_gradients, csr, transpose
 from .stencil import (
     BALANCE,

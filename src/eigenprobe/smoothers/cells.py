@@ -36,8 +36,15 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..graph import Edges, Graph, undirected
-from ..graph.graph import FRAME, components, local_spacing, sphere_directions
+from ..neighbors.graph import (
+    FRAME,
+    Edges,
+    Graph,
+    components,
+    local_spacing,
+    sphere_directions,
+    undirected,
+)
 from .smoother import Smoother
 from .stencil import (
     BALANCE,

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..graph import Graph, undirected
+from ..neighbors.graph import Graph, undirected
 from .smoother import RowSmoother, Smoother, csr, symmetric_matrix
 
 TENTH = 10  # the neighbour whose median distance is sigma: [P] uses 10 to 15 neighbours

@@ -30,7 +30,7 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from ..errors import InputError
-from ..graph import Graph, build_graph, estimate_dimension, undirected
+from ..neighbors.graph import Graph, build_graph, estimate_dimension, undirected
 from .smoother import Smoother, symmetric_matrix
 
 

@@ -23,13 +23,14 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
-from ..cloud import Array, as_tensor
+from ..cloud.arranged import Arranged, Placed
+from ..cloud.inspection import Inspection
+from ..cloud.sample import WorkingSample
 from ..errors import InputError
-from ..graph import Edges, Graph, build_graph, estimate_dimension
-from ..graph.arranged import Arranged, Placed
 from ..host.validation import validated
-from ..sampling import Inspection, WorkingSample
-from ..search.neighbours import Metric
+from ..neighbors.graph import Edges, Graph, build_graph, estimate_dimension
+from ..neighbors.search import Metric
+from ..points import Array, as_tensor
 from .balanced import balanced_stencil
 from .cells import cell_stencil
 from .gaussian import row_smoother, symmetric_smoother

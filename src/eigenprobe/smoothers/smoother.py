@@ -24,8 +24,8 @@ from scipy.sparse import coo_array
 from torch import Tensor
 
 from ..errors import InputError, warn
-from ..graph import Edges, Graph, components
-from ..search.layout import Segments, as_scipy
+from ..neighbors.graph import Edges, Graph, components
+from ..neighbors.layout import Segments, as_scipy
 
 Apply = Callable[[Tensor], Tensor]
 # steps of the probes whose covariance stands for a row smoother: [P]'s number for generalisation

@@ -27,8 +27,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..graph import Edges, Graph, undirected
-from ..graph.graph import FRAME, principal, tangent_frames
+from ..neighbors.graph import FRAME, Edges, Graph, principal, tangent_frames, undirected
 
 
 @dataclass(frozen=True)

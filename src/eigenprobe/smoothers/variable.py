@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..graph import Graph, undirected
+from ..neighbors.graph import Graph, undirected
 from .smoother import Smoother, laplacian_smoother
 
 

@@ -22,9 +22,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from ..cloud import Frame
+from ..cloud.farthest import farthest_points
 from ..errors import InputError
-from ..graph import Graph
+from ..neighbors.graph import Graph
+from ..points import Frame
 from ..probes import (
     DENSE_LIMIT,
     Covariance,
@@ -35,7 +36,6 @@ from ..probes import (
     visible_scales,
 )
 from ..probes.families import family
-from ..sampling.farthest import farthest_points
 from ..smoothers import Kind, Smoother, build_smoother
 
 CHUNK = (4, 128)  # fresh samplings drawn at once: on a processor, on a GPU

@@ -21,12 +21,12 @@ from torch import Tensor
 
 from .. import networks
 from ..basis import Basis
-from ..cloud import Frame
+from ..cloud.arranged import Placed
 from ..eigen import basis_of, orthonormalise, rotate, solve
 from ..errors import InputError, RankError
 from ..extensions import NetworkExtension
-from ..graph.arranged import Placed
 from ..host.threads import now
+from ..points import Frame
 from ..probes import Objective, Projection, visible_scales
 from ..smoothers import KINDS, Kind, Smoother
 from .data import (

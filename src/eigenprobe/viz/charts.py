@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
 from ..errors import InputError
-from ..readers.mesh import to_numpy
+from ..io.mesh import to_numpy
 from . import colours
 from .classes import Names, classes
 from .layout import AXIS, Path, canvas

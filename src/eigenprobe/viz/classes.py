@@ -22,7 +22,7 @@ from matplotlib.colors import to_hex
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InputError
-from ..readers.mesh import to_numpy
+from ..io.mesh import to_numpy
 from .colours import OKABE_ITO, Array, categorical
 
 Names = Mapping[Any, str] | Sequence[str]

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from ..errors import InputError
-from ..readers.mesh import to_numpy
+from ..io.mesh import to_numpy
 from . import colours
 from .charts import eigenvalue_curves, embeddings, functions_on_a_line
 from .layout import Path, grid

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from ..basis import Basis
 from ..host.tables import html_table
-from ..readers.mesh import to_numpy
+from ..io.mesh import to_numpy
 from .report import report_page
 
 LIMIT = 20_000

@@ -25,7 +25,7 @@ from ..basis import Basis
 from ..errors import InputError
 from ..host.files import Facts, write_text
 from ..host.tables import say
-from ..readers.mesh import to_numpy
+from ..io.mesh import to_numpy
 from . import colours
 from .page import Path, page, ramp, raw, thinning_note
 from .scene import (
@@ -55,7 +55,7 @@ def open_basis(source: Source, k: int = 50) -> tuple[Basis, str]:
     if path.suffix == ".safetensors":
         return Basis.load(path), path.parent.name if path.stem == "basis" else path.stem
     from ..decomposition import decompose
-    from ..readers.shapes import load
+    from ..io.shapes import load
 
     shape = load(path)
     basis = decompose(shape.vertices, k=min(k, len(shape.vertices) - 1))

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from ..errors import EigenprobeWarning, InputError
 from ..host.files import Facts, reading, write_text
 from ..host.tables import say
-from ..readers.mesh import to_numpy
+from ..io.mesh import to_numpy
 from . import colours
 from .classes import Names, classes, find_groups
 from .page import Path, page, ramp, raw, thinning_note
@@ -174,7 +174,7 @@ def _layout_of(x: Array) -> Array | None:
     """A map (n, 2) of the coordinates (n, k); none of a plane, which is its own map, nor of a
     handful of rows.
     """
-    from ..estimators import Eigenmaps
+    from ..manifold.eigenmaps import Eigenmaps
 
     n, k = x.shape
     if k < 3 or n <= max(FEW_ROWS, k):

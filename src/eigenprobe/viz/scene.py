@@ -18,7 +18,7 @@ from scipy.spatial import cKDTree
 
 from ..basis import Basis
 from ..errors import InputError
-from ..readers.mesh import check_faces, to_numpy
+from ..io.mesh import check_faces, to_numpy
 from .colours import Array
 
 Index = NDArray[np.int64]

@@ -372,7 +372,7 @@ def images(
     import numpy as np
     import torch
 
-    from eigenprobe.readers.tables import read_table
+    from eigenprobe.io.tables import read_table
 
     from ..evaluation.reports import grouped
     from ..paper import images as experiment

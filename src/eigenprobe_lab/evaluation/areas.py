@@ -14,7 +14,7 @@ from scipy.spatial import cKDTree
 
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
-from eigenprobe.readers.mesh import Array, Mesh, as_mesh, face_areas
+from eigenprobe.io.mesh import Array, Mesh, as_mesh, face_areas
 
 PIECES = 50
 BLOCK = 1 << 20

@@ -10,7 +10,7 @@ recall.
 import numpy as np
 
 from eigenprobe.errors import InputError
-from eigenprobe.readers.mesh import Array
+from eigenprobe.io.mesh import Array
 
 SCORES = {  # the paper's columns, in its order, and their names in scikit-learn
     "nmi": ("NMI", "normalized_mutual_info_score"),

@@ -20,7 +20,7 @@ from eigenprobe.errors import InputError
 from eigenprobe.geometry import draw_surface, face_areas
 from eigenprobe.geometry.draws import closed_mesh, winding_number
 from eigenprobe.geometry.oracle import smallest_eigenpairs
-from eigenprobe.readers.mesh import Array, Mesh, signed_volume
+from eigenprobe.io.mesh import Array, Mesh, signed_volume
 
 # a cut cell is judged by this many points per axis, a face by the points next to it on both sides
 SUBDIVISION = 3

@@ -19,13 +19,13 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 from trimesh import Trimesh
 
+from eigenprobe.cloud.edges import keep_only
 from eigenprobe.decomposition import decompose
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import Shape, load, point_cloud
-from eigenprobe.graph import build_graph
 from eigenprobe.host.tables import Record
-from eigenprobe.readers.mesh import Array
-from eigenprobe.shortcuts.cuts import keep_only
+from eigenprobe.io.mesh import Array
+from eigenprobe.neighbors.graph import build_graph
 from eigenprobe.smoothers import NEIGHBOURS, Smoother, build_smoother
 from eigenprobe_lab.evaluation.reports import Report, grouped, markdown, mean_row
 

@@ -22,8 +22,8 @@ from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError, warn
 from eigenprobe.geometry import load, oracle
 from eigenprobe.host.files import default_cache_dir, writable_folder
-from eigenprobe.readers.mesh import Array
-from eigenprobe.readers.shapes import MESHES, find_shapes
+from eigenprobe.io.mesh import Array
+from eigenprobe.io.shapes import MESHES, find_shapes
 from eigenprobe_lab.evaluation.reports import in_parallel
 
 Folder = str | os.PathLike[str] | None

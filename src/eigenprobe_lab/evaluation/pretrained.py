@@ -20,10 +20,10 @@ from eigenprobe.eigen import orthonormalise, ritz, solve, widen
 from eigenprobe.errors import InputError, RankError
 from eigenprobe.geometry import is_closed, load, sample_volume
 from eigenprobe.host.tables import Record
+from eigenprobe.io.mesh import Array
 from eigenprobe.networks.spectral import GUARDS, SEEDS, diffusion, guards
 from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe.pretrained.prediction import predict
-from eigenprobe.readers.mesh import Array
 from eigenprobe.smoothers import Smoother, build_smoother
 
 from .areas import rebuild

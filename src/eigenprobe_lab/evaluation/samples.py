@@ -20,7 +20,7 @@ from eigenprobe.extensions import NetworkExtension
 from eigenprobe.geometry import Shape, farthest_points, find_shapes, load, sample_volume
 from eigenprobe.host.files import Archive, write_npz
 from eigenprobe.host.tables import Record
-from eigenprobe.readers.mesh import Array, as_mesh
+from eigenprobe.io.mesh import Array, as_mesh
 from eigenprobe_lab.evaluation.reports import in_parallel
 
 from .areas import nearest_sample_areas

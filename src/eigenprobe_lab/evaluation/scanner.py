@@ -20,10 +20,10 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
+from eigenprobe.cloud.farthest import farthest_points
 from eigenprobe.errors import InputError, extra
 from eigenprobe.geometry.draws import draw_surface
-from eigenprobe.readers.mesh import Array, Mesh, as_mesh, face_areas
-from eigenprobe.sampling.farthest import farthest_points
+from eigenprobe.io.mesh import Array, Mesh, as_mesh, face_areas
 
 from .areas import nearest_sample_areas
 

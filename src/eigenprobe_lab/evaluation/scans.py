@@ -36,7 +36,7 @@ from eigenprobe.errors import InputError, extra
 from eigenprobe.evaluation import compare_vectors
 from eigenprobe.geometry import point_cloud
 from eigenprobe.host.tables import Record
-from eigenprobe.readers.mesh import Array, as_mesh
+from eigenprobe.io.mesh import Array, as_mesh
 from eigenprobe_lab.evaluation.reports import Report, grouped, markdown, mean_row
 
 from . import scanner as s

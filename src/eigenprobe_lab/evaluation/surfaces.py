@@ -35,7 +35,7 @@ from eigenprobe.errors import InputError
 from eigenprobe.extensions import KernelExtension
 from eigenprobe.geometry import load, point_cloud
 from eigenprobe.host.tables import Record
-from eigenprobe.readers.mesh import Array
+from eigenprobe.io.mesh import Array
 
 from . import reports as tables
 from .areas import mass_correlation, rebuild, rebuild_weighted, weighted_error

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from eigenprobe.evaluation import compare_vectors
 from eigenprobe.host.tables import Record
-from eigenprobe.readers.mesh import Array
+from eigenprobe.io.mesh import Array
 from eigenprobe_lab.evaluation.reports import Report, grouped, markdown, mean_row
 
 Published = Mapping[str, Sequence[float]]  # by collection, one number per level

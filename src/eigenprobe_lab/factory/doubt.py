@@ -24,12 +24,12 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from eigenprobe.cloud.farthest import farthest_points
 from eigenprobe.decomposition.indicators import NUMBERS, REASONS, describe, doubt_network
 from eigenprobe.decomposition.settings import OperatorSettings, prepare
 from eigenprobe.eigen import rotate, solve
 from eigenprobe.eigen.span import RitzPairs
 from eigenprobe.geometry import oracle
-from eigenprobe.sampling.farthest import farthest_points
 
 WRONG, RIGHT = 0.1, 0.05  # mean error: what is to be told, and what is not
 FALSE = 2.0  # wrong clouds in silence that one false alarm is worth: even odds are at logit 0

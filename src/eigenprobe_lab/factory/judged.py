@@ -20,11 +20,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from eigenprobe.cloud.edges import find_suspects
+from eigenprobe.cloud.network import SUSPICION, ShortcutConfig, ShortcutNetwork, Suspects
 from eigenprobe.geometry import farthest_points
-from eigenprobe.graph import Graph, stack
-from eigenprobe.search.layout import nearest
-from eigenprobe.shortcuts.cuts import find_suspects
-from eigenprobe.shortcuts.network import SUSPICION, ShortcutConfig, ShortcutNetwork, Suspects
+from eigenprobe.neighbors.graph import Graph, stack
+from eigenprobe.neighbors.layout import nearest
 
 from ..shapes.contacts import FOLD, SPREAD, Fold, FoldedShapes, Spread, ratios, spread_rows
 from ..shapes.dense import Dense, DenseShapes

@@ -7,9 +7,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from eigenprobe.cloud.edges import shipped
+from eigenprobe.cloud.network import ShortcutNetwork, write_shortcut
 from eigenprobe.host.weights import drawing
-from eigenprobe.shortcuts.cuts import shipped
-from eigenprobe.shortcuts.network import ShortcutNetwork, write_shortcut
 from eigenprobe.training import RunSettings
 
 from .judged import ContactStream, Judged, NeighbourSettings, held_out

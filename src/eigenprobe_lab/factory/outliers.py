@@ -21,10 +21,10 @@ from safetensors.torch import save_file
 from scipy.spatial import cKDTree
 from torch import Tensor, nn
 
+from eigenprobe.cloud.farthest import farthest_points
+from eigenprobe.cloud.inspection import ROUNDS, describe, outlier_network
 from eigenprobe.geometry.draws import draw_surface
-from eigenprobe.sampling.farthest import farthest_points
-from eigenprobe.sampling.inspection import ROUNDS, describe, outlier_network
-from eigenprobe.search.neighbours import nearest_rows, without_self
+from eigenprobe.neighbors.search import nearest_rows, without_self
 
 from ..shapes.meshes import read_meshes
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import Shape, farthest_points, load
 from eigenprobe.host.files import write_json
+from eigenprobe.points import Frame
 from eigenprobe.training import Batch, FitSettings, RunSettings, fit_network
 
 from ..evaluation.curves import OracleCosine

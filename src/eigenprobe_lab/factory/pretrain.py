@@ -20,6 +20,7 @@ from torch import Tensor
 from eigenprobe.errors import InputError
 from eigenprobe.host.files import write_json, write_text
 from eigenprobe.host.weights import drawing
+from eigenprobe.neighbors.layout import canonical_pose
 from eigenprobe.networks.spectral import (
     Inputs,
     SpectralConfig,
@@ -29,7 +30,6 @@ from eigenprobe.networks.spectral import (
     masses,
 )
 from eigenprobe.probes import Objective
-from eigenprobe.search.layout import canonical_pose
 from eigenprobe.smoothers import Smoother
 from eigenprobe.training import RunSettings
 

@@ -20,7 +20,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from eigenprobe.errors import InputError
-from eigenprobe.graph import Graph, build_graph, estimate_dimension
+from eigenprobe.neighbors.graph import Graph, build_graph, estimate_dimension
 
 PLANE = 12  # neighbours that span a tangent plane
 RANGE = (0.2, 4.0)  # of the start: outside, the kernel sees one neighbour or all of them alike

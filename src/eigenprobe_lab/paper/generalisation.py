@@ -20,11 +20,11 @@ from typing import Any, Literal, Self
 import torch
 
 from eigenprobe import networks
-from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import find_shapes
 from eigenprobe.host.files import atomic_path, plain, write_json
 from eigenprobe.host.tables import Record
+from eigenprobe.points import Frame
 from eigenprobe.probes import Objective, Probes
 from eigenprobe.training import (
     Batch,

@@ -37,11 +37,11 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE, Isomap, SpectralEmbedding
 
 from eigenprobe.errors import InputError, extra
-from eigenprobe.estimators import OptimalApproximationEigenmaps
-from eigenprobe.estimators.coordinates import COSINE_COLUMNS, on_sphere
 from eigenprobe.host.tables import Record, Row
-from eigenprobe.readers.mesh import Array
-from eigenprobe.readers.tables import read_table
+from eigenprobe.io.mesh import Array
+from eigenprobe.io.tables import read_table
+from eigenprobe.manifold import OptimalApproximationEigenmaps
+from eigenprobe.manifold.coordinates import COSINE_COLUMNS, on_sphere
 from eigenprobe_lab.evaluation import reports as tables
 from eigenprobe_lab.evaluation.reports import grouped, in_parallel
 

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 from eigenprobe.host.tables import Record
+from eigenprobe.io.rows import open_rows
 from eigenprobe.probes import Probes
-from eigenprobe.readers.rows import open_rows
 from eigenprobe.training import (
     Batch,
     FitSettings,

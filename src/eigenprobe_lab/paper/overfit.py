@@ -26,9 +26,9 @@ import torch
 from torch import Tensor
 
 from eigenprobe import networks
-from eigenprobe.cloud import Frame
 from eigenprobe.errors import InputError
 from eigenprobe.host.tables import Record
+from eigenprobe.points import Frame
 from eigenprobe.probes import Probes, nested_basis, prefix_errors
 from eigenprobe.probes.estimates import worst
 from eigenprobe.smoothers import build_smoother

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eigenprobe.graph import Graph
 from eigenprobe.host.tables import Record
+from eigenprobe.neighbors.graph import Graph
 from eigenprobe.probes import Objective, Probes, seed_signal
 from eigenprobe.training import (
     Batch,

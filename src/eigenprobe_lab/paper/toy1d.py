@@ -21,8 +21,8 @@ from torch import Tensor
 
 from eigenprobe import networks
 from eigenprobe.basis import Basis
-from eigenprobe.cloud import Frame
 from eigenprobe.extensions import NetworkExtension
+from eigenprobe.points import Frame
 from eigenprobe.probes import DenseCovariance, Objective, seed_signal
 from eigenprobe.smoothers import Smoother
 from eigenprobe.training import Optimisation, RunSettings, SpectralModule, train

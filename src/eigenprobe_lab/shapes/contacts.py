@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from eigenprobe.geometry import farthest_points
-from eigenprobe.search.cells import grid_search
+from eigenprobe.neighbors.grid import grid_search
 
 from .dense import Dense, DenseShapes
 from .fields import Rng, take, unit

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from eigenprobe.geometry import farthest_points
-from eigenprobe.graph import connected
-from eigenprobe.search.layout import morton_order
+from eigenprobe.neighbors.graph import connected
+from eigenprobe.neighbors.layout import morton_order
 
 from .fields import Rng, take, unit
 from .source import ProceduralShapes, Variation, unit_sphere

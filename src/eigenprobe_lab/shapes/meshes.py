@@ -21,7 +21,7 @@ from torch import Tensor
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import farthest_points
 from eigenprobe.host.files import Archive
-from eigenprobe.readers.mesh import Array
+from eigenprobe.io.mesh import Array
 
 from .contacts import LINKS, SPREAD, Spread, spread_order
 from .dense import Dense

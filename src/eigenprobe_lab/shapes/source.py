@@ -19,7 +19,7 @@ from torch import Tensor
 
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import farthest_points
-from eigenprobe.graph import connected
+from eigenprobe.neighbors.graph import connected
 
 # They enter their families, in this order.
 from . import creatures, forms, artefacts  # isort: skip  # noqa: F401

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eigenprobe.cli import main
-from eigenprobe.readers.shapes import Shape, save
+from eigenprobe.io.shapes import Shape, save
 from tests.meshes import blob
 
 

@@ -17,7 +17,7 @@ from eigenprobe_lab.evaluation.clustering import (
 )
 from eigenprobe_lab.paper import images
 from eigenprobe_lab.paper.images import Protocol
-from tests.estimators.test_eigenmaps import _model
+from tests.manifold.test_eigenmaps import _model
 
 SOLVERS = ("direct", "network")
 

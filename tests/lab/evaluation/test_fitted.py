@@ -9,7 +9,7 @@ import pytest
 
 import eigenprobe as ep
 from eigenprobe.errors import InputError
-from eigenprobe.readers.shapes import Shape, save
+from eigenprobe.io.shapes import Shape, save
 from eigenprobe_lab.evaluation.fitted import SETTINGS, learn_shape
 from eigenprobe_lab.evaluation.samples import Sample, fitted_network
 from tests.meshes import blob

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from eigenprobe.errors import InputError
-from eigenprobe.readers.shapes import Shape, save
+from eigenprobe.io.shapes import Shape, save
 from eigenprobe_lab.evaluation.neighbours import (
     WAYS,
     NeighbourMeasure,

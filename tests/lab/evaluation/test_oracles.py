@@ -13,7 +13,7 @@ import pytest
 
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.geometry import oracle
-from eigenprobe.readers.shapes import Shape, load, save
+from eigenprobe.io.shapes import Shape, load, save
 from eigenprobe_lab.evaluation.oracles import cached_oracle, prepare_oracles
 from tests.meshes import blob, cube, torus
 

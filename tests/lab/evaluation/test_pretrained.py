@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
+from eigenprobe.io.shapes import Shape, save
 from eigenprobe.networks.spectral import SpectralConfig, SpectralNetwork
 from eigenprobe.pretrained.model import SpectralModel
-from eigenprobe.readers.shapes import Shape, save
 from eigenprobe_lab.evaluation.pretrained import Comparison, run
 from eigenprobe_lab.paper.published import published_collections
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from eigenprobe.errors import InputError
-from eigenprobe.readers.shapes import Shape
+from eigenprobe.io.shapes import Shape
 from eigenprobe_lab.evaluation.samples import Sample, agreement
 from tests.meshes import blob
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 
-from eigenprobe.readers.mesh import face_areas
+from eigenprobe.io.mesh import face_areas
 from eigenprobe_lab.evaluation import scanner
 from eigenprobe_lab.evaluation.scanner import DISTANCE, View
 from tests.meshes import sphere

@@ -13,7 +13,7 @@ import pytest
 
 import eigenprobe as ep
 from eigenprobe.errors import InputError
-from eigenprobe.readers.shapes import Shape, save
+from eigenprobe.io.shapes import Shape, save
 from eigenprobe_lab.evaluation import scanner
 from eigenprobe_lab.evaluation.scans import KINDS, METHODS, ROWS, ScanMeasure, Truth, compare_scans
 from tests.meshes import blob, sphere, torus

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eigenprobe.errors import InputError
-from eigenprobe.readers.shapes import Shape, save
+from eigenprobe.io.shapes import Shape, save
 from eigenprobe_lab.evaluation import surfaces
 from eigenprobe_lab.evaluation.surfaces import Measure
 from eigenprobe_lab.paper.published import PAPER

@@ -12,7 +12,7 @@ import pytest
 import eigenprobe as ep
 from benchmarks.meshing import creature
 from eigenprobe.evaluation import compare_vectors
-from eigenprobe.readers.shapes import find_shapes
+from eigenprobe.io.shapes import find_shapes
 from eigenprobe_lab.evaluation import surfaces
 from eigenprobe_lab.evaluation.areas import mass_correlation, nearest_sample_areas
 from eigenprobe_lab.evaluation.surfaces import Measure

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eigenprobe.geometry import sample_volume
-from eigenprobe.readers.shapes import Shape, save
+from eigenprobe.io.shapes import Shape, save
 from eigenprobe_lab.evaluation import surfaces
 from eigenprobe_lab.evaluation.surfaces import Measure
 from tests.meshes import blob, cube

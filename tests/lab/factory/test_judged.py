@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe.shortcuts.network import ShortcutConfig, ShortcutNetwork
+from eigenprobe.cloud.network import ShortcutConfig, ShortcutNetwork
 from eigenprobe_lab.factory.judged import (
     Clouds,
     ContactStream,

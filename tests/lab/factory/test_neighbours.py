@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 import eigenprobe as ep
+from eigenprobe.cloud.edges import shipped
+from eigenprobe.cloud.network import EDGE, ShortcutConfig, ShortcutNetwork, read_shortcut
 from eigenprobe.errors import EigenprobeWarning, InputError
-from eigenprobe.shortcuts.cuts import shipped
-from eigenprobe.shortcuts.network import EDGE, ShortcutConfig, ShortcutNetwork, read_shortcut
 from eigenprobe_lab.factory.judged import Clouds, ContactStream, NeighbourSettings
 from eigenprobe_lab.factory.neighbours import NeighbourModule, train_neighbours
 from eigenprobe_lab.factory.schedule import Schedule

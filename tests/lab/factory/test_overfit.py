@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eigenprobe.basis import Basis
-from eigenprobe.readers.shapes import Shape, save
+from eigenprobe.io.shapes import Shape, save
 from eigenprobe_lab.factory.recipes import load_recipe, run_recipe
 from tests.meshes import blob
 

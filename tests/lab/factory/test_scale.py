@@ -10,7 +10,7 @@ import torch
 
 from eigenprobe import decompose
 from eigenprobe.errors import InputError
-from eigenprobe.graph.graph import build_graph
+from eigenprobe.neighbors.graph import build_graph
 from eigenprobe_lab.factory.scale import ScaleCriterion, learn_scale
 
 

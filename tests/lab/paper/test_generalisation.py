@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
+from eigenprobe.io.shapes import Shape
 from eigenprobe.probes.probes import Probes
-from eigenprobe.readers.shapes import Shape
 from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.factory.recipes import run_recipe
 from eigenprobe_lab.paper.generalisation import GeneralisationRecipe, ProbedClouds, framed_sample

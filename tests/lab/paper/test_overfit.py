@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.eigenvalues import best_factor
 from benchmarks.samples import shape_sample
-from eigenprobe.cloud import Frame
+from eigenprobe.points import Frame
 from eigenprobe.probes.objective import Objective
 from eigenprobe.probes.probes import Probes
 from eigenprobe.smoothers import build_smoother

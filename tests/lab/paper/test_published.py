@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eigenprobe.readers.shapes import find_shapes
+from eigenprobe.io.shapes import find_shapes
 from eigenprobe_lab.evaluation import surfaces
 from eigenprobe_lab.evaluation.surfaces import Measure
 from eigenprobe_lab.factory import recipes

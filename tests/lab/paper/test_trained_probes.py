@@ -12,8 +12,8 @@ import torch
 
 from benchmarks.trained_probes import BINS, START, LearnedProbes, train_and_measure
 from eigenprobe.errors import InputError
+from eigenprobe.io.shapes import Shape
 from eigenprobe.probes.probes import Probes
-from eigenprobe.readers.shapes import Shape
 from eigenprobe.training import RunSettings
 from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.paper.overfit import SETTINGS, coordinates_left

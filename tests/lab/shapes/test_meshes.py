@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe.readers.mesh import face_areas
+from eigenprobe.io.mesh import face_areas
 from eigenprobe_lab.shapes.contacts import distances
 from eigenprobe_lab.shapes.meshes import (
     HELD_OUT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from eigenprobe.graph.graph import build_graph
+from eigenprobe.neighbors.graph import build_graph
 from eigenprobe_lab.shapes.dense import Dense
 from eigenprobe_lab.shapes.views import Scanner, clutter, scanned
 

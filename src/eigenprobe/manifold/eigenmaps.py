@@ -1,0 +1,613 @@
+"""Optimal-Approximation Eigenmaps: neighbours -> smoother -> eigenvectors, and coordinates by one
+layout.
+
+    X (n, d) -> graph -> neighbourhood smoother A -> V (n, K), mu (K,)   A q = mu q,  V = M^-1/2 Q,
+    constant left out
+             -> embedding (n, K): the layout of the graph, V itself, or V mu^t on a sphere
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from ..cloud.arranged import Arranged
+from ..errors import InputError, warn
+from ..host.device import resolved
+from ..host.progress import reports_to
+from ..host.threads import allowed_cores, limited_threads
+from ..host.validation import as_array
+from ..io.rows import Rows, checked
+from ..neighbors.layout import as_scipy
+from ..neighbors.search import EXACT_POINTS, nearest_sparse
+from ..points import Frame
+from ..smoothers import Smoother
+from .coordinates import (
+    AFFINITY,
+    PRECOMPUTED,
+    SPATIAL,
+    Coordinates,
+    Scale,
+    check_parameters,
+    choose_metric,
+    choose_spread,
+    local_averages,
+    on_sphere,
+)
+from .layout import affinities, map_layout
+from .network import Training, fit_by_network
+from .precomputed import AffinityGraph, arranged, by_distances, given_neighbours, smoother_of
+from .solvers import fit_direct
+from .sources import MOST_SEEDS, encoded, open_table, rows_to_fit, sampled, transformed
+
+Array = NDArray[Any]
+BLOCK = 1 << 18  # rows of a stream in memory at once, at most
+SMALL = 2501  # rows below which one thread is enough
+SUBSET, SUBSETS = 5000, 8  # the network's training clouds: the paper's size, and how many
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def on_cores(method: Method) -> Method:
+    """A method of an estimator on the cores that its ``n_jobs`` allows."""
+
+    @wraps(method)
+    def call(self: Any, *args: object, **kwargs: Any) -> Any:
+        with allowed_cores(self.n_jobs):
+            return method(self, *args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Maps of tables in any number of dimensions, with eigenvectors, eigenvalues and an
+    out-of-sample function.
+
+    Parameters
+    ----------
+    n_components : int, default=8
+        Coordinates of the embedding, and eigenvectors of `vectors_` (without the constant).
+    solver : {"direct", "network"}, default="direct"
+        Closed form, or a network trained to reconstruct the probes.
+    metric : str or function of two rows, default="auto"
+        ``auto`` is cosine from 64 columns on (embeddings, counts), Euclidean below (measurements)
+        and for wide tables that vary in fewer than 9 directions (curves, surfaces); `metric_` says
+        which. With ``precomputed`` X is a matrix of distances (n_samples, n_samples), whole or
+        sparse with at least ``n_neighbors`` entries per row; with ``precomputed_affinity`` X is a
+        symmetric matrix of weights, all of which are used, as by scikit-learn's
+        ``SpectralEmbedding(affinity="precomputed")``. Other names are those of scikit-learn and
+        pynndescent. A function of two rows serves up to 5000 of them, one compiled by
+        ``numba.njit`` any number.
+    metric_kwds : dict or None, default=None
+        Further arguments of another metric: ``{"p": 3}`` for ``metric="minkowski"``.
+    n_neighbors : int, default=12
+        Size of the neighbourhoods; at most ``n_samples - 1`` are used.
+    coordinates : {"auto", "map", "sphere", "vectors"}, default="auto"
+        ``map``: the layout of the neighbour graph in ``n_components`` dimensions, for groups and to
+        look at. ``vectors``: the eigenvectors, which follow a curve or a surface. ``sphere``:
+        ``V mu^t`` projected on the sphere. ``auto`` is ``map``, and ``sphere`` with
+        ``solver="network"``.
+    scale : {"auto", "standard", "none"}, default="auto"
+        ``standard`` divides every column by its standard deviation. ``auto`` does so, and says so,
+        where rows are compared by Euclidean distance and the widest of more than three columns is
+        100 times as wide as the median one: columns of different units.
+    mixed : bool, default=False
+        Whether columns of a data frame that are no numbers are encoded: one column per category.
+    max_samples : int or "auto", default="auto"
+        Larger data are embedded through a random subset of this size: the subset is fitted, the
+        rest is placed by ``transform``, in blocks. ``auto`` is as many rows as half of the memory
+        holds, two million at most. The network trains on subsets of 5000 rows whatever the size.
+    hidden_layer_sizes, max_iter, learning_rate
+        The network and its training (``solver="network"``).
+    map_dimensions : {2, 3}, default=2
+        Dimensions of the map `layout_`.
+    n_jobs : int or None, default=None
+        Cores to use, -1 for all; None: all for the search, half of them for the rest.
+    random_state : int, RandomState or None, default=None
+    device : str, default="auto"
+        ``auto`` is the GPU where there is one.
+    verbose : bool, default=False
+        Whether a fit prints its stages, the metric that ``auto`` chose and the solver, and every
+        two seconds how far it has come.
+    trainer : dict or None, default=None
+        Flags of Lightning's Trainer for ``solver="network"``: ``{"devices": 4, "num_nodes": 2,
+        "strategy": "ddp"}``.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+    coordinates_ : str
+        The coordinates that it has: one of the names above, not ``auto``.
+    vectors_ : ndarray of shape (n_samples, n_components)
+        The eigenvectors V without their constant.
+    eigenvalues_ : ndarray of shape (n_components,)
+        Ascending; the zero of the constant is left out. Inverse squared lengths with the Euclidean
+        metric (2 and 6 on the unit sphere; each within about a tenth, since the density of random
+        rows is not divided out: `decompose` gives those of a shape). Cosine distances are half of
+        the squared distances of unit rows, so that inverse cosine distances are twice as much (4
+        and 12), as in `decompose`.
+    metric_ : str
+        The metric that was used.
+    mass_ : ndarray of shape (n_samples,)
+        Sums to 1; copies of a row have equal shares.
+    basis_ : Basis
+        The fitted rows (a subset of large data; scaled where columns were) as a `Basis`, the
+        constant included: ``basis_.save``, ``basis_(rows)``.
+    layout_ : ndarray of shape (n_samples, map_dimensions)
+        A map of the fitted rows to look at, made when first asked for; `place` puts new rows on it.
+    affinities_ : sparse matrix of shape (n_samples, n_samples)
+        Of neighbours on the map, for finding clusters on a graph (Leiden).
+    n_iter_ : int
+        Training steps of the network; 1 for the closed form.
+    n_features_in_, feature_names_in_
+
+    Notes
+    -----
+    ``X`` may also be a path or an address that fsspec reads (npy, npz, csv, parquet, HDF5), a
+    memory map, an h5py data set or a map-style torch data set; these are read in blocks. Of a dask
+    array or data frame a sample is fitted, which the fitted attributes then describe, and
+    ``transform`` returns a lazy dask array. Sparse matrices of more than 1024 columns are kept as a
+    random projection on 1024; up to 50,000 rows are compared exactly when fitted. Metrics other
+    than cosine and Euclidean need dense rows; those of presence and absence (``jaccard``, ``dice``)
+    take entries other than 0 for 1, ``hamming`` refuses real numbers. NaN and masked entries are
+    refused. Tensors give tensors; fitted attributes are arrays.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = Eigenmaps(n_components=10, random_state=0).fit(X)
+    >>> model.embedding_.shape
+    (1797, 10)
+    >>> bool(np.allclose(model.transform(X[:5]), model.embedding_[:5]))
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int = 8,
+        *,
+        solver: Literal["direct", "network"] = "direct",
+        metric: str | Callable[..., float] = "auto",
+        metric_kwds: dict[str, Any] | None = None,
+        n_neighbors: int = 12,
+        coordinates: Coordinates = "auto",
+        scale: Scale = "auto",
+        mixed: bool = False,
+        max_samples: int | Literal["auto"] = "auto",
+        hidden_layer_sizes: tuple[int, ...] = (128,),
+        max_iter: int = 100,
+        learning_rate: float = 3e-3,
+        map_dimensions: int = 2,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        device: str = "auto",
+        verbose: bool = False,
+        trainer: dict[str, Any] | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.solver = solver
+        self.metric = metric
+        self.metric_kwds = metric_kwds
+        self.n_neighbors = n_neighbors
+        self.coordinates = coordinates
+        self.scale = scale
+        self.mixed = mixed
+        self.max_samples = max_samples
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.map_dimensions = map_dimensions
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+        self.trainer = trainer
+
+    @on_cores
+    def fit(self, X: object, y: object = None, *, neighbors: tuple[Any, Any] | None = None) -> Self:
+        """Fit the embedding of ``X (n_samples, n_features)``; ``y`` is ignored.
+
+        ``neighbors`` are known indices and distances ``(n_samples, k)`` of nearest rows, which are
+        then not searched.
+        """
+        check_parameters(self)
+        if _is_dask(X):
+            X = sampled(self, X)
+        rows = self._open(X, reset=True)
+        n = rows.shape[0]
+        if self.n_components >= n:
+            raise InputError(f"n_components must be below n_samples={n}, got {self.n_components}")
+        rng = check_random_state(self.random_state)
+        seed = int(rng.randint(MOST_SEEDS))
+        limit = n if neighbors is not None else rows_to_fit(self, rows.shape[1])
+        with limited_threads(self._device(), min(n, limit), single=SMALL), self._reports():
+            self._blank = self._spread = None
+            if self.metric in PRECOMPUTED:
+                if neighbors is not None:
+                    raise InputError(f"either neighbors or metric={self.metric!r}, got both")
+                self.metric_: str | Callable[..., float] = self.metric
+                clouds = [self._precomputed(rows.array)]
+            else:
+                sample = self._sample(rows, limit, rng)
+                projected = getattr(rows.array, "projection", None) is not None
+                stored = rows.array.matrix.data if projected else None
+                self.metric_ = choose_metric(self.metric, sample, stored)
+                self._spread = choose_spread(self.scale, sample, self.metric_)
+                self._blank = sample.mean(0, dtype=torch.float64)
+                if projected and neighbors is None and n <= min(limit, EXACT_POINTS):
+                    neighbors = self._nearest_sparse(rows.array.matrix)
+                self._say(f"{len(sample)} of {n} rows, {self.metric_} distances")
+                clouds = self._clouds(self._ready(sample), rows, rng, neighbors)
+            self._say(f"graph of {self.n_neighbors} neighbours")
+            self._solve(clouds, seed)
+        facts = self.basis_.info
+        if "solver" in facts:
+            how = f"{facts['solver']}, residual {facts['residual']:.0e}"
+            self._say(f"{self.n_components} vectors by {how}")
+        if self.basis_.n == n:
+            return self._finish(self.basis_.vectors[:, 1:], self.basis_.mass)
+        placed = self._places(rows, self.n_components) if self.coordinates_ == "map" else None
+        return self._finish(*self._stream(rows), placed)
+
+    def fit_transform(self, X: object, y: object = None, **fit_params: Any) -> Array:
+        """``fit(X, y).embedding_``; lazy for dask."""
+        self.fit(X, y, **fit_params)
+        return self.transform(X) if _is_dask(X) else _like(X, self.embedding_)
+
+    @available_if(lambda self: self.solver == "direct" and self.metric not in PRECOMPUTED)
+    @on_cores
+    def partial_fit(self, X: object, y: object = None) -> Self:
+        """Take in new rows: a fit of the rows of `basis_` and the new ones, which the fitted
+        attributes then describe. For ``solver="direct"``.
+        """
+        if not hasattr(self, "basis_"):
+            return self.fit(X, y)
+        rows = self._open(X, reset=False)
+        more = self._ready(self._sample(rows, rows.shape[0], None))
+        given = torch.as_tensor(self.basis_.points).to(more)
+        with limited_threads(more.device, len(given) + len(more), single=SMALL), self._reports():
+            self._solve(self._clouds(torch.cat([given, more]), None, None))
+        return self._finish(self.basis_.vectors[:, 1:], self.basis_.mass)
+
+    @on_cores
+    def transform(self, X: object) -> Array:
+        """Coordinates of new rows ``(m, n_components)``. Row i depends on row i alone; fitted rows
+        get their values.
+        """
+        check_is_fitted(self)
+        if _is_dask(X):
+            return transformed(self, X)
+        dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else self._dtype
+        rows = self._open(X, reset=False)
+        if self.coordinates_ == "map":
+            return _like(X, self._places(rows, self.n_components).astype(dtype))
+        return _like(X, self._spectral(self._stream(rows)[0], self.n_components).astype(dtype))
+
+    def inverse_transform(self, X: object) -> Array:
+        """Rows ``(m, n_features)`` for coordinates ``(m, n_components)``: local averages of the
+        fitted rows.
+        """
+        check_is_fitted(self)
+        points = self.basis_.points
+        if points is None or points.shape[1] != self.n_features_in_:
+            raise InputError(
+                "inverse_transform needs fitted rows: not for distances or wide sparse matrices"
+            )
+        places = torch.as_tensor(np.require(as_array(X, np.float64), requirements="W"))
+        if places.ndim != 2 or places.shape[1] != self.n_components:
+            raise InputError(
+                f"expected coordinates (m, {self.n_components}), got shape {tuple(places.shape)}"
+            )
+        known = self._known()
+        if self.coordinates_ == "map":
+            known = self._mapped(self.n_components)
+        rows = local_averages(known, points, places, self.n_neighbors)
+        return (rows if self._spread is None else rows * self._spread.numpy()).astype(self._dtype)
+
+    def coordinates_of(self, k: int) -> Array:
+        """Coordinates of the fitted rows by ``k`` vectors: on the sphere, or ``vectors`` where
+        those were asked for."""
+        if not 1 <= k <= self.n_components:
+            raise InputError(f"k must be between 1 and n_components={self.n_components}, got {k}")
+        return self._spectral(self.vectors_, k).astype(self._dtype)
+
+    @property
+    def coordinates_(self) -> Coordinates:
+        """The kind of coordinates: those that were asked for, or what ``auto`` is."""
+        if self.coordinates != "auto":
+            return self.coordinates
+        return "sphere" if self.solver == "network" else "map"
+
+    @cached_property
+    def layout_(self) -> Array:
+        """A map of the rows of `basis_`, `map_dimensions` coordinates each."""
+        check_is_fitted(self)
+        return self._mapped(self.map_dimensions)
+
+    @property
+    def affinities_(self) -> Any:
+        """Affinities ``(n, n)`` of the rows of `basis_` that the map is made of, sparse; the
+        largest is 1.
+        """
+        check_is_fitted(self)
+        found = as_scipy(affinities(self._smoother))
+        found = found / found.max()
+        return found if self._place is None else found[self._place][:, self._place]
+
+    @on_cores
+    def place(self, X: object) -> Array:
+        """Places ``(m, map_dimensions)`` of new rows on the map: averages over their neighbours; a
+        fitted row's own.
+        """
+        check_is_fitted(self)
+        return self._places(self._open(X, reset=False), self.map_dimensions)
+
+    def plot(self, labels: Any = None, *, interactive: bool = False, **options: Any) -> Any:
+        """The map of the fitted rows as a matplotlib Figure, coloured by ``labels (n,)`` or by the
+        groups found; with ``interactive``, the page of `report` in a notebook.
+
+        ``options`` are those of `viz.charts.embeddings`: path, names, side, limit; of an
+        interactive map those of `viz.scatter.scatter_page`.
+        """
+        if interactive:
+            from ..viz.notebook import InteractiveScene
+            from ..viz.scatter import scatter_page
+
+            return InteractiveScene(scatter_page(self, labels, **options), 820)
+        from ..viz.charts import embeddings
+        from ..viz.classes import find_groups
+
+        if labels is None and (found := find_groups(self.layout_)) is not None:
+            labels = found.labels
+            names = [f"group {group + 1}" for group in range(len(found.typical))]
+            options = {"names": names, **options}
+        return embeddings({"": self.layout_[:, :2]}, labels, **{"side": 5.0, **options})
+
+    def report(self, path: str | os.PathLike[str], labels: Any = None, **options: Any) -> None:
+        """Write the map as one HTML page to explore; ``labels (n,)`` colour it, without them the
+        groups found.
+
+        ``options`` are those of `viz.scatter.write_scatter`.
+        """
+        from ..viz.scatter import write_scatter
+
+        write_scatter(path, self, labels, **options)
+
+    def plot_spectrum(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """The eigenvalues as a matplotlib Figure: groups end where they jump."""
+        from ..viz.charts import eigenvalue_curves
+
+        check_is_fitted(self)
+        curves = {"eigenvalues": self.eigenvalues_}
+        return eigenvalue_curves(curves, None if path is None else Path(path))
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator as a folder of safetensors and JSON, without pickle."""
+        from .store import write_estimator
+
+        check_is_fitted(self)
+        write_estimator(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Eigenmaps:
+        """Read what `save` wrote."""
+        from .store import read_estimator
+
+        return read_estimator(cls, folder)
+
+    @cached_property
+    def _smoother(self) -> Smoother:
+        return smoother_of(self._graph)
+
+    def _spectral(self, vectors: Array, k: int) -> Array:
+        """Coordinates ``(m, k)`` by eigenvectors ``(m, K)``."""
+        if self.coordinates_ == "vectors":
+            return vectors[:, :k]
+        factors = 1 - self.basis_.eigenvalues[1 : k + 1] * self.basis_.info["step_time"]
+        return on_sphere(vectors[:, :k], factors)
+
+    def _known(self) -> Array:
+        """The coordinates of the rows of `basis_`, by vectors."""
+        return self._spectral(self.basis_.vectors[:, 1:].astype(np.float64), self.n_components)
+
+    @on_cores
+    def _mapped(self, dimensions: int) -> Array:
+        """The map of the rows of `basis_` in so many dimensions, made when first asked for."""
+        if dimensions not in self._maps:
+            seed = int(check_random_state(self.random_state).randint(MOST_SEEDS))
+            graph, rows = self._graph, self._graph.points
+            if graph.metric not in SPATIAL:
+                rows = torch.from_numpy(self._known())
+                rows = rows if self._kept is None else rows[self._kept]
+            with limited_threads(graph.device, graph.n, single=SMALL), self._reports():
+                found = map_layout(self._smoother, rows.to(graph.device), dimensions, seed)
+            self._maps[dimensions] = found.numpy(force=True)
+        known = self._maps[dimensions]
+        return known if self._place is None else known[self._place]
+
+    def _places(self, rows: Rows, dimensions: int) -> Array:
+        """The places of opened rows on the map of so many dimensions."""
+        self._mapped(dimensions)
+        known = np.pad(self._maps[dimensions], ((0, 0), (1, 0)))  # the first column is left out
+        found: Any = getattr(self.basis_.extension, "context", self.basis_.extension)
+        values = torch.from_numpy(known).to(found.values)
+        places = replace(found, values=values, factors=values.new_ones(values.shape[1]))
+        vars(places).update(_cached(found))
+        placed = self._stream(rows, places)[0]
+        vars(found).update(_cached(places))  # one search, whichever needs it first
+        return placed
+
+    def _finish(self, vectors: Array, mass: Array, placed: Array | None = None) -> Self:
+        """The fitted attributes, from vectors without the constant, mass and coordinates of all
+        rows; without the last those of the fitted ones."""
+        k = self.n_components
+        self.mass_ = (mass / mass.sum(dtype=np.float64)).astype(self._dtype)
+        self.vectors_ = vectors.astype(self._dtype)
+        self.eigenvalues_ = self.basis_.eigenvalues[1:]
+        if placed is None:
+            mapped = self.coordinates_ == "map"
+            placed = self._mapped(k) if mapped else self._spectral(self.vectors_, k)
+        self.embedding_ = placed.astype(self._dtype)
+        self._n_features_out = k
+        self.n_iter_ = self.max_iter if self.solver == "network" else 1
+        return self
+
+    def _clouds(
+        self,
+        sample: torch.Tensor,
+        rows: Rows | None,
+        rng: object,
+        neighbors: tuple[Any, Any] | None = None,
+    ) -> list[Arranged]:
+        """The cloud of the sample, or the subsets that the network trains on, all in one frame."""
+        k, metric = self.n_neighbors, self.metric_
+        if neighbors is not None:
+            return [given_neighbours(sample, neighbors, metric)]
+        if metric not in SPATIAL:
+            return [arranged(sample, k, metric, self.metric_kwds)]
+        frame = Frame.of(sample, str(metric), centred=False)
+        taken = [sample]
+        if self.solver == "network" and rows is not None and (n := rows.shape[0]) > SUBSET:
+            count = min(SUBSETS, 1 + n // SUBSET)
+            taken = [self._ready(self._sample(rows, SUBSET, rng)) for _ in range(count)]
+        return [arranged(each, k, metric, frame=frame) for each in taken]
+
+    def _precomputed(self, matrix: object) -> Arranged:
+        """The cloud of a square matrix instead of rows."""
+        if self.metric == AFFINITY:
+            return AffinityGraph.of(matrix, self._device()).arranged()
+        return by_distances(matrix, self.n_neighbors, self._device())
+
+    def _nearest_sparse(self, matrix: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Exact neighbours of sparse rows that are stored as projections, which keep only half of
+        them.
+        """
+        if self.solver == "network":
+            return None
+        k = min(self.n_neighbors, matrix.shape[0] - 1)
+        return nearest_sparse(matrix, k, self.metric_)  # type: ignore[arg-type]
+
+    def _say(self, message: str) -> None:
+        if self.verbose:
+            sys.stdout.write(f"[{type(self).__name__}] {time.strftime('%H:%M:%S')} {message}\n")
+
+    def _reports(self) -> Any:
+        """A block whose long loops say how far they are."""
+        return reports_to((lambda text: self._say(f"  {text}")) if self.verbose else None)
+
+    def _ready(self, sample: torch.Tensor) -> torch.Tensor:
+        """Rows as they are compared: scaled, and those without any entry, which have no direction,
+        at the mean of the fitted ones.
+        """
+        if self._spread is not None:
+            sample = sample / self._spread.to(sample)
+        blank = self._blank
+        if self.metric_ != "cosine" or blank is None or not bool(blank.any()):
+            return sample
+        empty = ~(sample != 0).any(1)
+        if bool(empty.any()):
+            warn(
+                f"{int(empty.sum())} of {len(sample)} rows are all zeros, which have no direction: "
+                "they are put at the mean (leave them out, or use metric='euclidean')"
+            )
+            sample = torch.where(empty[:, None], blank.to(sample), sample)
+        return sample
+
+    def _solve(self, clouds: list[Arranged], seed: int = 0) -> None:
+        k, cloud = self.n_components, clouds[0]
+        if k >= (distinct := cloud.graph.n):
+            raise InputError(f"n_components must be below the {distinct} distinct rows, got {k}")
+        for name in ("layout_", "_smoother"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        self._graph = cloud.graph
+        self._maps: dict[int, Array] = {}
+        if self.solver == "direct":
+            basis = fit_direct(cloud, self._smoother, k + 1, seed)
+        else:
+            training = Training(
+                self.hidden_layer_sizes, self.max_iter, self.learning_rate, dict(self.trainer or {})
+            )
+            basis = fit_by_network(clouds, k + 1, seed, training)
+        self.basis_ = basis.numpy()
+        self._place, self._kept = (
+            None if each is None else each.numpy(force=True) for each in (cloud.rows, cloud.kept)
+        )
+        parts = int(basis.info["components"])
+        if parts - 1 > k and self.coordinates_ != "map":
+            warn(
+                f"{k} vectors do not tell {parts} separate parts apart: n_components={parts - 1} do"
+            )
+
+    def _device(self) -> torch.device:
+        return resolved(self.device)
+
+    def _sample(self, rows: Rows, size: int, rng: Any) -> torch.Tensor:
+        """All rows, or ``size`` random ones, on the device."""
+        if (n := rows.shape[0]) <= size:
+            return rows.whole(BLOCK).to(self._device())
+        chosen = np.sort(rng.permutation(n)[:size])
+        return checked(rows.take(chosen), chosen).to(self._device())
+
+    def _stream(self, rows: Rows, function: Any = None) -> tuple[Array, Array]:
+        """Vectors (values of another function) without their first column, and mass ``(n,)`` of all
+        rows, by blocks.
+        """
+        n, width = (
+            rows.shape[0],
+            self.basis_.k - 1 if function is None else function.values.shape[1] - 1,
+        )
+        function = function or self.basis_.extension
+        vectors = np.empty((n, width), np.float32 if n > BLOCK else np.float64)
+        mass, done = np.empty(n), 0
+        for block in rows.blocks(BLOCK):
+            numbers = np.arange(done, done + len(block))
+            with limited_threads(self._device(), len(block), single=SMALL):
+                values, weight = function.with_mass(self._ready(checked(block, numbers)))
+            vectors[numbers], mass[numbers] = values[:, 1:].cpu().numpy(), weight.cpu().numpy()
+            done += len(block)
+        return vectors, mass
+
+    def _open(self, X: object, reset: bool) -> Rows:
+        X = encoded(self, X, reset)
+        rows, dtype = open_table(
+            self, X, reset, 0 if self.max_samples == "auto" else self.max_samples
+        )
+        if reset:
+            self._dtype = dtype
+        return rows
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.metric in PRECOMPUTED
+        return tags
+
+
+def _like(X: object, array: Array) -> Any:
+    """A tensor on the device of ``X`` where that is one."""
+    return torch.from_numpy(array).to(X.device) if isinstance(X, torch.Tensor) else array
+
+
+def _is_dask(X: object) -> bool:
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
+
+
+def _cached(extension: object) -> dict[str, Any]:
+    """What an extension has found out about its points."""
+    return {name: known for name, known in vars(extension).items() if name.startswith("_")}

@@ -1,0 +1,125 @@
+"""Coordinates of rows in any number of dimensions: t-SNE whose groups stay where the principal
+directions put them.
+
+    S_ij = w_ij / sum w + u_ij / sum u,   u_ij = [j in N(i)] + [i in N(j)],   w: the smoother's
+    P = R^-1/2 S R^-1/2 / sum             R: row sums of S
+    z = A^10 x                            principal coordinates x, averaged along the graph
+    minimise over y (n, d):   KL(e P || Q) + (c / 2r) |y - s z|^2,   s = <y, z> / <z, z>,
+                              q_ij = 1 / (Z (1 + |y_i - y_j|^2))
+    gradient:                 4 sum_j (p_ij - q_ij / e) Z q_ij (y_i - y_j) + (c / nr) (y_i - s z_i)
+
+By the weights of the smoother alone, which discount hubs, the densest rows of a group gather in
+crumbs; where all neighbours pull alike, groups run into each other: half of each does neither. The
+sum over p is that of the edges, the one over q is that of some random rows, other ones in every
+step: no tree or grid, so that one loop serves any number of dimensions and any device. Steps become
+shorter towards the end, which averages the samples, and the exaggeration e grows, which gathers
+groups. The last term holds the large scale: attraction ends at the neighbours and repulsion at a
+few lengths, so that nothing else says which group lies next to which. Averaged along the graph, the
+rows of a group have nearly one z, which moves groups and leaves their insides alone; r, the root
+mean square of y, makes c a pull without a unit.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..host.progress import report
+from ..neighbors.candidates import principal_directions
+from ..smoothers import Smoother
+from ..smoothers.smoother import csr
+from .precomputed import AffinityGraph
+
+EXAGGERATION = (1.2, 2.6)  # at the start and at the end
+STEPS = 300
+# Random rows per step that repel all: so many, more in small tables, where they cost nothing beside
+# the rest of a step.
+REPELLING, PAIRS = 100, 1 << 19
+HELD, AVERAGED = 0.03, 10  # c, and the steps of averaging of z
+MOMENTUM, LONGEST = 0.8, 5.0  # share of a step that the next one keeps; length of one, at most
+FIRST_SIZE = 0.1  # root mean square of the start
+BLOCK = 1 << 12  # rows whose repulsion is computed at once on a processor
+
+
+def map_layout(smoother: Smoother, rows: Tensor, dimensions: int, seed: int) -> Tensor:
+    """Places ``(n, dimensions)`` of the rows of a smoother's graph; ``rows (n, any)`` are what
+    their large-scale order is taken from."""
+    generator = torch.Generator().manual_seed(seed)
+    few = smoother.n <= 3  # all are neighbours of each other: attraction alone would join them
+    goal = _averaged_principal(smoother, rows, dimensions, 0 if few else AVERAGED)
+    if few:
+        return goal.double()
+    shares = affinities(smoother)
+    n, device, host = smoother.n, shares.device, shares.device.type == "cpu"
+    pointers, columns, pull = shares.crow_indices(), shares.col_indices(), n * shares.values()
+    heads = torch.repeat_interleave(torch.arange(n, device=device), pointers.diff().long())
+    noise = torch.randn(goal.shape, generator=generator).to(goal)
+    places = FIRST_SIZE * (goal + 1e-3 * noise)
+    velocity = torch.zeros_like(places)
+    for step in range(STEPS):
+        done = step / STEPS
+        exaggeration = EXAGGERATION[0] + (EXAGGERATION[1] - EXAGGERATION[0]) * done
+        apart = places.index_select(0, heads) - places.index_select(0, columns)
+        squares = apart.square_() @ places.new_ones(dimensions)
+        near = csr(pointers, columns, pull / (1 + squares), (n, n))
+        sums = near @ torch.cat([places, places.new_ones((n, 1))], 1)
+        attraction = sums[:, -1:] * places - sums[:, :-1]
+        chosen = torch.randperm(n, generator=generator)[: max(REPELLING, PAIRS // n)].to(device)
+        repulsion = _repulsion(places, places[chosen], BLOCK if host else n)
+        size = places.square().sum(1).mean().sqrt()
+        held = (places - (places * goal).sum() / n * goal) / size
+        gradient = 4 * (attraction - repulsion / exaggeration) + HELD * held
+        velocity = MOMENTUM * velocity - (1 - done) * gradient
+        velocity *= (LONGEST / velocity.norm(dim=1, keepdim=True)).clamp_max(1)
+        places = places + velocity
+        report(f"map, step {step} of {STEPS}")
+    return (places - places.mean(0)).double()
+
+
+def affinities(smoother: Smoother) -> Tensor:
+    """The shares ``P (n, n)``, sparse CSR, symmetric, which add up to 1; of given affinities these
+    alone."""
+    heads, tails, values = smoother.entries()
+    other = heads != tails
+    heads, tails, root = heads[other], tails[other], smoother.mass.to(values).sqrt()
+    weights = root[heads] * values[other] * root[tails]
+    weights = weights / weights.sum()
+    if not isinstance(graph := smoother.known_graph, AffinityGraph):
+        own = torch.arange(graph.n, device=heads.device)[:, None]
+        there, back = own * graph.n + graph.indices, graph.indices * graph.n + own
+        pairs = heads * graph.n + tails  # ascending
+        edges = torch.searchsorted(pairs, torch.cat([there, back]).flatten())
+        listed = torch.bincount(edges, minlength=len(pairs)).to(weights)
+        weights = weights + listed / listed.sum()
+    degree = weights.new_zeros(smoother.n).index_add_(0, heads, weights).rsqrt()
+    weights = degree[heads] * weights * degree[tails]
+    pointers = torch.bincount(heads + 1, minlength=smoother.n + 1).cumsum(0)
+    return csr(pointers, tails, (weights / weights.sum()).float(), (smoother.n, smoother.n))
+
+
+def _averaged_principal(smoother: Smoother, rows: Tensor, dimensions: int, steps: int) -> Tensor:
+    """``z (n, dimensions)`` of root mean square 1; zeros beyond the columns of the rows."""
+    mean, directions = principal_directions(rows, dimensions)
+    root = smoother.mass.sqrt()[:, None]
+    x = ((rows - mean) @ directions).to(root) * root
+    x = smoother.power(x.to(smoother.dtype), steps).to(root) / root
+    x = (x - x.mean(0)).float()
+    x = torch.nn.functional.pad(x, (0, dimensions - x.shape[1]))
+    return x / x.square().sum(1).mean().sqrt().clamp_min(torch.finfo(x.dtype).tiny)
+
+
+def _repulsion(places: Tensor, others: Tensor, block: int) -> Tensor:
+    """``n sum_j Z q_ij^2 (y_i - y_j) (n, d)`` over all rows, estimated by ``others (m, d)``."""
+    squares = 1 + others.square().sum(1)
+    beside = torch.cat([others, torch.ones_like(others[:, :1])], 1)
+    total = places.new_tensor(-len(others))  # without the chosen rows themselves
+    parts = []
+    for part in places.split(block):
+        near = torch.addmm(squares, part, others.mT, alpha=-2)
+        near += part.square().sum(1, keepdim=True)
+        near.clamp_min_(1).reciprocal_()
+        total = total + near.sum()
+        sums = near.square_() @ beside
+        parts.append(sums[:, -1:] * part - sums[:, :-1])
+    # n / Z, where Z over all rows is estimated by n / m times that over the m others.
+    return torch.cat(parts) * (len(places) / total.clamp_min(1e-12))

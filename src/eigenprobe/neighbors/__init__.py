@@ -1,0 +1,17 @@
+"""Points -> graph: nearest neighbours, undirected edges, components, dimension; memory order and
+sums over stacked clouds.
+"""
+
+from .graph import (
+    Edges,
+    Graph,
+    build_graph,
+    cloud_dimensions,
+    components,
+    connected,
+    estimate_dimension,
+    local_dimension,
+    stack,
+    undirected,
+)
+from .layout import canonical_pose

@@ -1,0 +1,420 @@
+"""Points -> graph: the k nearest neighbours of every point and their distances.
+
+    indices[i, j], distances[i, j]   the j-th nearest neighbour of point i, ascending;  (n, k)
+
+Euclidean distance, or cosine distance ``1 - <x, y>/(|x||y|)``, which is half the squared Euclidean
+distance of the normalised points, so that one search serves both. Backends are isolated behind
+`searcher`: a KD-tree for few dimensions, blocks of a matrix product for many (any device), and
+approximate ones: cells (`cells`, chosen for more than 50 000 points of many dimensions), neighbour
+descent (pynndescent, which has other metrics).
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError, extra
+from ..host.threads import cores, side_by_side
+from .grid import CellIndex, grid_search
+from .layout import REORDER, morton_order
+
+Metric = Literal["euclidean", "cosine"]
+Backend = Literal["auto", "kdtree", "torch", "cells", "pynndescent"]
+Search = Callable[[Tensor, int], tuple[Tensor, Tensor]]
+KDTREE_DIMENSIONS = 12  # above this a KD-tree visits most of its leaves
+BLOCK_ENTRIES = 1 << 24  # distances held at once by the torch backend
+CACHE_SCORES = 1 << 20  # the same on a processor: chosen from while they are in its cache
+GROUP = 12  # columns of scores that a minimum stands for
+CACHE_ENTRIES = (
+    1 << 18
+)  # differences held at once: four times as fast from the cache as from memory
+BLOCKS_ON_DEVICE = 1 << 15  # points of few dimensions up to which a GPU compares all pairs
+GRID_ON_DEVICE = (
+    1 << 12
+)  # points from which a GPU sorts a cloud of ordinary space into cells instead
+EXACT_POINTS = 50_000  # points of many dimensions up to which all pairs are compared ...
+FEW_POINTS, EXACT_WORK = (
+    20_000,
+    2e11,
+)  # ... on a processor fewer of very many: pairs times dimensions (5 s on a core)
+# of the entries of sparse rows, from which a dense product is faster: 9 times at .2, 40 times at .5
+FILLED = 0.05
+FEW_ROWS = 5000  # compared with each other by any metric
+BINARY = (
+    "dice",
+    "jaccard",
+    "rogerstanimoto",
+    "russellrao",
+    "sokalmichener",
+    "sokalsneath",
+    "yule",
+)  # present or not
+SPARE = 3  # candidates beyond k: rounding in a matrix product may swap near ties
+FEW_QUERIES, QUERIES = 1000, 1 << 17  # that a core takes at once, at least and at most
+PIECES = 4  # per core: where some are slow, the other cores do not wait for long
+SHARE, HARMLESS = (
+    16,
+    1e-3,
+)  # rounding of a score, in eps times the squared norm; of a squared distance
+ROUNDING = 64  # of a squared distance by a matrix product, in units of eps times the squared norms
+
+
+def query(
+    points: Tensor, new: Tensor, k: int, metric: Metric = "euclidean", backend: Backend = "auto"
+) -> tuple[Tensor, Tensor]:
+    """The ``k`` nearest of ``points (n, d)`` for every new point: indices and distances, ``(m,
+    k)``. A row depends on its own point alone, ties included: they go to the lower index, or as the
+    tree finds them.
+    """
+    data, new = (search_space(each, metric) for each in (points, new))
+    near, lengths = nearest_rows(data, new, min(k, len(data)), backend)
+    return near, (lengths.square() / 2 if metric == "cosine" else lengths).to(points.dtype)
+
+
+def nearest_rows(
+    data: Tensor, queries: Tensor, k: int, backend: Backend = "auto", ordered: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Euclidean ``k`` nearest rows of ``data`` for every row of ``queries``; one function over all
+    backends.
+    """
+    if backend == "auto":
+        many = min(len(data), len(queries)) > GRID_ON_DEVICE or (
+            len(data) >= BLOCKS_ON_DEVICE and len(queries) > 0
+        )
+        if data.device.type != "cpu" and data.shape[1] <= 3 and many:
+            return grid_search(data, k, queries=None if data is queries else queries)
+        backend = _choose(data)
+    if (
+        backend == "kdtree"
+        and data is queries
+        and not ordered
+        and data.shape[1] <= 3
+        and len(data) > REORDER
+    ):
+        # Along a space-filling curve consecutive queries visit the same leaves, which are then in
+        # cache.
+        order = morton_order(data)
+        found, lengths = nearest_rows(
+            sorted_data := data[order], sorted_data, k, backend, ordered=True
+        )
+        indices = torch.empty_like(found).index_copy_(0, order, order[found])
+        return indices, torch.empty_like(lengths).index_copy_(0, order, lengths)
+    indices, distances = searcher(data, backend)(queries, k)
+    return indices.to(data.device), distances.to(data.device)
+
+
+def searcher(
+    data: Tensor,
+    backend: Backend = "auto",
+    metric: str | Callable[..., float] = "euclidean",
+    options: dict[str, Any] | None = None,
+) -> Search:
+    """The search among the rows of ``data``: a function ``(queries (m, d), k) -> indices, distances
+    (m, k)``.
+
+    ``metric`` is Euclidean, or another one that scikit-learn (for few rows) or pynndescent knows,
+    or a function of two rows; ``options`` are its further arguments.
+    """
+    if metric != "euclidean":
+        return _other(data, metric, options or {})
+    if backend == "auto":
+        backend = _choose(data)
+    if backend not in SEARCHES:
+        raise InputError(
+            f"backend must be 'auto' or one of {', '.join(map(repr, SEARCHES))}, got {backend!r}"
+        )
+    return SEARCHES[backend](data)
+
+
+def _choose(data: Tensor) -> Backend:
+    """Few dimensions: a tree on the host, which beats n^2 distances even on a GPU unless the cloud
+    is small.
+    """
+    n, d = data.shape
+    small_on_device = data.device.type != "cpu" and n < BLOCKS_ON_DEVICE
+    if d <= KDTREE_DIMENSIONS and not small_on_device:
+        return "kdtree"
+    dear = data.device.type == "cpu" and n > FEW_POINTS and float(n) * n * d > EXACT_WORK
+    return "cells" if n > EXACT_POINTS or dear else "torch"
+
+
+def search_space(points: Tensor, metric: str) -> Tensor:
+    if metric == "euclidean":
+        return points
+    if metric == "cosine":
+        norm = points.norm(dim=1, keepdim=True)
+        if len(zero := (norm[:, 0] == 0).nonzero()):
+            raise InputError(
+                f"cosine distance needs non-zero rows, row {int(zero[0, 0])} is all zeros"
+            )
+        return points / norm
+    raise InputError(f"metric must be 'euclidean' or 'cosine', got {metric!r}")
+
+
+def without_self(indices: Tensor, distances: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
+    """Lists ``(n, k - 1)`` without the point itself, whose index is ``first`` plus its row.
+
+    Where copies fill a list and it is missing, the farthest goes.
+    """
+    rows = torch.arange(first, first + len(indices), device=indices.device)
+    if bool((indices[:, 0] == rows).all()):  # nearly always: no copies
+        return indices[:, 1:].contiguous(), distances[:, 1:].contiguous()
+    own = indices == rows[:, None]
+    own[:, -1] |= ~own.any(1)
+    shape = (len(indices), indices.shape[1] - 1)
+    return indices[~own].reshape(shape), distances[~own].reshape(shape)
+
+
+def self_first(indices: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
+    """Put the point itself in column 0. Duplicates tie at distance zero, so it may stand later or
+    be missing.
+    """
+    own = torch.arange(len(indices), device=indices.device)[:, None]
+    others, lengths = without_self(indices, distances)
+    return torch.cat([own, others], 1), torch.cat([torch.zeros_like(distances[:, :1]), lengths], 1)
+
+
+def nearest_sparse(matrix: Any, k: int, metric: Metric) -> tuple[Tensor, Tensor]:
+    """The ``k`` nearest other rows of every row of a scipy CSR matrix, exactly: indices and
+    distances ``(n, k)``.
+
+    Sparse products, a block of rows at a time; blocks of well filled rows are made dense.
+    """
+    x = matrix.astype(np.float32 if matrix.dtype == np.float32 else np.float64)
+    squares = np.asarray(x.multiply(x).sum(1)).ravel()
+    if metric == "cosine":
+        x = x.multiply(1 / np.sqrt(np.maximum(squares, np.finfo(x.dtype).tiny))[:, None]).tocsr()
+    (n, d), size = x.shape, max(1, BLOCK_ENTRIES // x.shape[0])
+    filled, wide = x.nnz > FILLED * n * d, max(1, BLOCK_ENTRIES // d)
+    others = [x[start : start + wide] for start in range(0, n, wide)] if filled else x.T.tocsr()
+    found, lengths = [], []
+    for start in range(0, n, size):
+        block = x[start : start + size]
+        if filled:
+            rows = block.toarray()
+            scores = np.concatenate([rows @ each.toarray().T for each in others], 1)
+        else:
+            scores = (block @ others).toarray()
+        if metric == "cosine":
+            scores = 1 - scores
+        else:
+            scores = squares[start : start + size, None] + squares - 2 * scores
+        scores[np.arange(len(scores)), np.arange(start, start + len(scores))] = np.inf
+        distances, near = torch.from_numpy(scores).topk(k, largest=False)
+        found.append(near)
+        lengths.append(distances.clamp_min(0))
+    distances = torch.cat(lengths)
+    return torch.cat(found), (distances if metric == "cosine" else distances.sqrt()).float()
+
+
+def _kdtree(data: Tensor) -> Search:
+    from scipy.spatial import cKDTree
+
+    return partial(_in_tree, cKDTree(data.detach().cpu().numpy(), balanced_tree=False))
+
+
+def _in_tree(tree: Any, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    found, lengths = tree_query(tree, queries.detach().cpu().numpy(), k)
+    return torch.from_numpy(found).to(queries.device), torch.from_numpy(lengths).to(queries.device)
+
+
+def tree_query(tree: Any, sought: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices and distances ``(m, k)`` of the nearest points of a KD-tree, on all processors.
+
+    The tree's own threads would go on writing into arrays that an interrupt of their caller has
+    freed.
+    """
+    pieces = PIECES * cores()
+    size = max(FEW_QUERIES, min(QUERIES, -(-len(sought) // pieces)))
+    parts = [sought[start : start + size] for start in range(0, max(1, len(sought)), size)]
+    found = side_by_side(partial(tree.query, k=np.arange(1, k + 1)), parts)
+    distances, indices = (
+        found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
+    )
+    return indices, distances
+
+
+def _blocks(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Exact search by blocks of ``|x|^2 - 2<x, y>``; winners' distances are computed again without
+    cancellation.
+    """
+    centre = data.mean(0)
+    same = data is queries
+    data = data - centre
+    queries = data if same else queries - centre
+    norms = data.square().sum(1)
+    widest = norms.max()
+    spare = min(k + SPARE, data.shape[0])
+    host = data.device.type == "cpu"
+    step = max(64, CACHE_SCORES // len(data)) if host else max(1, BLOCK_ENTRIES // len(data))
+
+    def search(part: Tensor) -> tuple[Tensor, Tensor]:
+        scores = torch.addmm(norms, part, data.T, alpha=-2)
+        near = _smallest(scores, spare)
+        if not same:
+            near = near.sort(1).values
+        length = _lengths(data, part, near)
+        lost = _lost_in_rounding(part, length, k) if same and spare < data.shape[0] else None
+        length, place = length.topk(k, largest=False) if same else length.sort(stable=True, dim=1)
+        near = near.gather(1, place)
+        if lost is not None and len(lost):
+            near[lost] = _in_double(data, part[lost], k)
+            length[lost] = _lengths(data, part[lost], near[lost])
+        if not same and spare < data.shape[0]:
+            _settle_ties(data, part, scores, near, length, widest, k)
+        return near[:, :k], length[:, :k]
+
+    found = side_by_side(search, queries.split(step), data.device)
+    return torch.cat([indices for indices, _ in found]), torch.cat(
+        [lengths for _, lengths in found]
+    )
+
+
+def _smallest(scores: Tensor, k: int) -> Tensor:
+    """Columns ``(m, k)`` of the smallest scores ``(m, n)``, in any order: they lie in the ``k``
+    groups of columns whose smallest are smallest, and a minimum is several times faster than a
+    choice.
+    """
+    groups = scores.shape[1] // GROUP
+    if scores.device.type != "cpu" or groups < 4 * k:
+        return torch.topk(scores, k, largest=False, sorted=False).indices
+    lowest = scores[:, : groups * GROUP].unflatten(1, (GROUP, groups)).amin(1)
+    chosen = torch.topk(lowest, k, largest=False, sorted=False).indices
+    members = (chosen[:, None] + torch.arange(0, groups * GROUP, groups)[:, None]).flatten(1)
+    rest = torch.arange(groups * GROUP, scores.shape[1]).expand(len(scores), -1)
+    members = torch.cat([members, rest], 1)
+    return members.gather(
+        1, torch.topk(scores.gather(1, members), k, largest=False, sorted=False).indices
+    )
+
+
+def _lengths(data: Tensor, part: Tensor, near: Tensor) -> Tensor:
+    """Distances ``(m, c)`` of queries ``(m, d)`` to their candidates, as many at once as the cache
+    holds.
+    """
+    entries = CACHE_ENTRIES if data.device.type == "cpu" else BLOCK_ENTRIES
+    size = max(1, entries // (near.shape[1] * data.shape[1]))
+    lengths = torch.empty(near.shape, dtype=data.dtype, device=data.device)
+    for out, x, chosen in zip(lengths.split(size), part.split(size), near.split(size), strict=True):
+        out.copy_((data[chosen] - x[:, None]).norm(dim=2))
+    return lengths
+
+
+def _lost_in_rounding(part: Tensor, length: Tensor, k: int) -> Tensor | None:
+    """Rows of queries ``part (m, d)`` whose squared distances, of candidates ``length (m, k +
+    SPARE)``, round by more than the spare candidates make up for: far from the mean of all, and
+    near each other. None in double precision.
+    """
+    if part.dtype == torch.float64:
+        return None
+    rounding = SHARE * torch.finfo(part.dtype).eps * part.square().sum(1)
+    kth = length.topk(k, largest=False).values.amax(1).square()
+    return ((rounding > HARMLESS * kth) & (length.amax(1).square() - kth <= rounding)).nonzero()[
+        :, 0
+    ]
+
+
+def _in_double(data: Tensor, part: Tensor, k: int) -> Tensor:
+    """The ``k`` nearest rows ``(m, k)`` of queries by scores in double precision, ascending."""
+    wide = data.double()
+    norms, step = wide.square().sum(1), max(1, BLOCK_ENTRIES // len(data))
+    found = [
+        torch.addmm(norms, each.double(), wide.T, alpha=-2).topk(k, largest=False)
+        for each in part.split(step)
+    ]
+    return torch.cat([each.indices for each in found])
+
+
+def _settle_ties(
+    data: Tensor, part: Tensor, scores: Tensor, near: Tensor, length: Tensor, widest: Tensor, k: int
+) -> None:
+    """Rows whose candidates end in a tie, where rounding chose them, choose again among all points
+    that near, in place.
+
+    ``scores (m, n)`` of the queries ``part (m, d)``; candidates ``near`` and ``length (m, k +
+    SPARE)``, ascending; ``widest`` is the largest squared norm of the points.
+    """
+    own = part.square().sum(1)
+    slack = ROUNDING * torch.finfo(data.dtype).eps * (own + widest)
+    bound = length[:, k - 1].square() + slack
+    for row in (length[:, -1].square() <= bound).nonzero()[:, 0].tolist():
+        within = (scores[row] <= bound[row] - own[row] + slack[row]).nonzero()[:, 0]
+        found, order = (data[within] - part[row]).norm(dim=1).sort(stable=True)
+        near[row, :k], length[row, :k] = within[order[:k]], found[:k]
+
+
+def _other(data: Tensor, metric: str | Callable[..., float], options: dict[str, Any]) -> Search:
+    """By another metric: all pairs of few rows, neighbour descent among many (which takes a minute
+    to compile).
+    """
+    from sklearn.neighbors import VALID_METRICS, NearestNeighbors
+
+    many, chosen = len(data) > FEW_ROWS, metric
+    if isinstance(metric, str):
+        known = {name: name for name in VALID_METRICS["brute"]}
+        if (many or metric not in known) and metric not in (
+            known := extra("pynndescent").distances.named_distances
+        ):
+            raise InputError(
+                f"metric must be precomputed or one of {', '.join(sorted(known))}, got {metric!r}"
+            )
+        chosen = known[metric]
+    elif many and not hasattr(metric, "py_func"):
+        raise InputError(
+            f"more than {FEW_ROWS} rows need a metric compiled by numba.njit, got {metric!r}"
+        )
+    if many:
+        return _descent(data, metric, options)
+    rows = data.detach().cpu().numpy()
+    binary = metric in BINARY
+    order, rest = options.get("p", 2) if metric == "minkowski" else 2, dict(options)
+    if metric == "minkowski":
+        rest.pop("p", None)
+    settings = {"metric": chosen, "p": order, "metric_params": rest or None}
+    index = NearestNeighbors(algorithm="brute", n_jobs=cores(1), **settings)
+    index.fit(rows != 0 if binary else rows)
+
+    def search(queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        sought = queries.detach().cpu().numpy()
+        lengths, found = index.kneighbors(sought != 0 if binary else sought, k)
+        return torch.from_numpy(found), torch.from_numpy(lengths)
+
+    return search
+
+
+def _descent(
+    data: Tensor,
+    metric: str | Callable[..., float] = "euclidean",
+    options: dict[str, Any] | None = None,
+) -> Search:
+    """Approximate: neighbour descent, by any metric that pynndescent knows."""
+    points, settings = (
+        data.detach().cpu().numpy().astype(np.float32),
+        {"metric_kwds": options, "n_jobs": cores(-1)},
+    )
+    index = extra("pynndescent").NNDescent(
+        points, metric=metric, n_neighbors=30, random_state=0, **settings
+    )
+
+    def search(queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        if queries is data and k <= 30:
+            found, lengths = (part[:, :k] for part in index.neighbor_graph)
+        else:
+            found, lengths = index.query(queries.detach().cpu().numpy().astype(np.float32), k=k)
+        return torch.from_numpy(found.astype(np.int64)), torch.from_numpy(
+            np.ascontiguousarray(lengths)
+        )
+
+    return search
+
+
+SEARCHES: dict[str, Callable[[Tensor], Search]] = {
+    "kdtree": _kdtree,
+    "torch": lambda data: partial(_blocks, data),
+    "cells": lambda data: CellIndex(data, _blocks).search,
+    "pynndescent": _descent,
+}

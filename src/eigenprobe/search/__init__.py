@@ -1,1 +1,0 @@
-"""Nearest neighbours, cells, memory order, sums over segments."""

@@ -1,0 +1,158 @@
+"""Farthest points against brute force; surface and volume samples against their distributions."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eigenprobe.cloud.farthest import farthest_points
+from eigenprobe.errors import InputError
+
+
+def brute_force(x: np.ndarray, n: int, start: int) -> list[int]:
+    chosen = [start]
+    while len(chosen) < n:
+        chosen.append(int(((x[:, None] - x[chosen]) ** 2).sum(2).min(1).argmax()))
+    return chosen
+
+
+@given(st.integers(5, 60), st.integers(1, 4), st.integers(0, 2**31))
+@settings(max_examples=25, deadline=None)
+def test_farthest_points_are_the_farthest(n, d, seed) -> None:
+    x = np.random.default_rng(seed).standard_normal((n, d))
+    assert farthest_points(x, n // 2, start=1).tolist() == brute_force(x, n // 2, 1)
+
+
+@pytest.mark.parametrize("d", [2, 15, 16, 40])
+def test_both_ways_to_a_distance(rng, d) -> None:
+    x = rng.standard_normal((120, d)) + 100
+    assert farthest_points(x, 40, start=7).tolist() == brute_force(x, 40, 7)
+
+
+def test_tensors_and_batches_agree_with_arrays(rng) -> None:
+    x = rng.standard_normal((2, 200, 3))
+    arrays = farthest_points(x, 50, start=3)
+    tensors = farthest_points(torch.from_numpy(x), 50, start=3)
+    single = farthest_points(torch.from_numpy(x[0]), 50, start=3)
+    assert isinstance(tensors, torch.Tensor)
+    assert isinstance(arrays, np.ndarray)
+    assert (tensors.numpy() == arrays).all()
+    assert (single.numpy() == arrays[0]).all()
+    assert farthest_points(torch.from_numpy(x), 50).shape == (2, 50)
+
+
+def test_weights_and_validity_mean_the_same_everywhere(rng) -> None:
+    x, weight = rng.standard_normal((2, 80, 3)), rng.uniform(1, 9, (2, 80))
+    valid = rng.random((2, 80)) < 0.6
+    arrays = farthest_points(x, 20, start=3, weight=weight, valid=valid)
+    for cloud, w, mask, chosen in zip(x, weight, valid, arrays, strict=True):
+        kept = np.flatnonzero(mask)
+        expected = [kept[3]]
+        while len(expected) < 20:
+            reach = w * ((cloud[:, None] - cloud[expected]) ** 2).sum(2).min(1)
+            expected.append(kept[reach[kept].argmax()])
+        assert chosen.tolist() == expected
+        assert farthest_points(cloud, 20, start=3, weight=w, valid=mask).tolist() == expected
+    tensors = [torch.from_numpy(a) for a in (x, weight, valid)]
+    for options in ({"start": 3}, {}):
+        arrays = farthest_points(x, 20, **options, weight=weight, valid=valid)
+        found = farthest_points(tensors[0], 20, **options, weight=tensors[1], valid=tensors[2])
+        assert (found.numpy() == arrays).all()
+    assert tensors[2].gather(1, farthest_points(tensors[0], 20, 5, valid=tensors[2])).all()
+    hidden = tensors[0].masked_fill(~tensors[2][..., None], torch.nan)
+    assert (
+        farthest_points(hidden, 20, valid=tensors[2])
+        == farthest_points(tensors[0], 20, valid=tensors[2])
+    ).all()
+    with pytest.raises(InputError, match="one weight per point"):
+        farthest_points(x, 3, weight=weight[0])
+    with pytest.raises(InputError, match="1 to 4 of 4"):
+        farthest_points(x[0], 5, valid=np.arange(80) < 4)
+
+
+def test_the_start_is_random_or_fixed(rng) -> None:
+    x = rng.standard_normal((100, 3))
+    assert farthest_points(x, 1, seed=1)[0] == farthest_points(x, 1, seed=1)[0]
+    assert len({int(farthest_points(x, 1, seed=s)[0]) for s in range(20)}) > 5
+    order = rng.permutation(100)
+    fixed = farthest_points(x, 20)
+    assert (order[farthest_points(x[order], 20)] == fixed).all(), (
+        "the default start does not depend on the order"
+    )
+
+
+def test_duplicates_come_last_and_all_can_be_chosen(rng) -> None:
+    x = np.repeat(rng.standard_normal((10, 3)), 2, axis=0)
+    assert len(np.unique(x[farthest_points(x, 10, start=0)], axis=0)) == 10
+    assert len(farthest_points(x, 20, start=0)) == 20
+
+
+def test_farthest_points_are_quick(rng) -> None:
+    x = rng.standard_normal((20_000, 3)).astype(np.float32)
+    best = np.inf
+    for _ in range(3):
+        started = time.perf_counter()
+        farthest_points(x, 4000, seed=0)
+        best = min(best, time.perf_counter() - started)
+    assert best < 1.0  # about 0.15 s on an idle core
+
+
+@pytest.mark.parametrize(
+    ("x", "n", "message"),
+    [
+        (np.zeros(3), 1, r"\(n, d\)"),
+        (np.zeros((3, 3)), 4, "1 to 3 of 3"),
+        (np.zeros((3, 3)), 0, "got n=0"),
+        (np.full((3, 3), np.nan), 1, "finite"),
+        (torch.full((1, 3, 3), torch.inf), 1, "finite"),
+    ],
+)
+def test_farthest_points_refuses(x, n, message) -> None:
+    with pytest.raises(InputError, match=message):
+        farthest_points(x, n)
+    with pytest.raises(InputError, match="start"):
+        farthest_points(np.zeros((3, 3)), 1, start=3)
+
+
+@pytest.mark.parametrize("partly", [False, True])
+def test_random_starts_of_a_batch_are_any_of_its_points(partly: bool, rng) -> None:
+    """Of 200 copies of a cloud: spread over all of its (valid) points, and never another one."""
+    x = np.broadcast_to(rng.standard_normal((50, 3)), (200, 50, 3))
+    valid = torch.arange(50).expand(200, 50) % 2 == 1 if partly else None
+    first = np.asarray(farthest_points(torch.from_numpy(x.copy()), 1, seed=3, valid=valid))[:, 0]
+    allowed = set(range(1, 50, 2)) if partly else set(range(50))
+    assert set(first.tolist()) <= allowed and len(set(first.tolist())) > 0.8 * len(allowed)
+
+
+def test_the_first_of_a_batch_is_the_farthest_valid_one(generator: torch.Generator) -> None:
+    """Far from the origin, where points that are left out lie at the origin's distance of all
+    others.
+    """
+    x = torch.randn((3, 40, 3), generator=generator, dtype=torch.float64) + 100
+    valid = torch.rand((3, 40), generator=generator) < 0.6
+    x[~valid] = 0
+    chosen = farthest_points(x, 5, valid=valid)
+    for cloud, mask, found in zip(x, valid, chosen, strict=True):
+        kept = cloud[mask]
+        first = mask.nonzero()[:, 0][(kept - kept.mean(0)).norm(dim=1).argmax()]
+        assert int(found[0]) == int(first) and bool(mask[found].all())
+
+
+@pytest.mark.parametrize("where", ["host", "batch"])
+def test_points_that_are_left_out_may_be_anything(where: str, rng) -> None:
+    x = rng.standard_normal((2, 30, 3))
+    valid = np.arange(30) % 3 > 0
+    x[:, ~valid] = np.nan
+    masks = np.stack([valid, valid])
+    make = torch.from_numpy if where == "batch" else np.asarray
+    found = np.asarray(farthest_points(make(x), 6, start=1, valid=make(masks)))
+    kept = np.flatnonzero(valid)
+    assert found.tolist() == [kept[brute_force(cloud[kept], 6, 1)].tolist() for cloud in x]
+    x[1, 1] = np.inf
+    with pytest.raises(InputError, match="finite coordinates"):
+        farthest_points(make(x), 6, start=1, valid=make(masks))

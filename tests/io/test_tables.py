@@ -1,0 +1,197 @@
+"""Tables as people have them: cells, sparse matrices, labels beside the rows, names of classes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pandas
+import pytest
+from scipy import sparse
+from scipy.io import mmwrite
+
+from eigenprobe import OptimalApproximationEigenmaps
+from eigenprobe.errors import EigenprobeWarning, InputError
+from eigenprobe.io.rows import open_rows
+from eigenprobe.io.tables import read_table
+
+
+@pytest.fixture
+def counts() -> sparse.csr_matrix:
+    return sparse.random(60, 9, 0.4, "csr", random_state=0, dtype=np.float64)
+
+
+def write_h5ad(path: Path, counts: sparse.csr_matrix, pca: bool = False) -> None:
+    """As anndata writes it (its specification, version 0.1.0)."""
+    with h5py.File(path, "w") as file:
+        group = file.create_group("X")
+        group.attrs.update(
+            {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": counts.shape}
+        )
+        for name in ("data", "indices", "indptr"):
+            group.create_dataset(name, data=getattr(counts, name), compression="gzip")
+        obs = file.create_group("obs")
+        kinds = obs.create_group("cell_type")
+        kinds.create_dataset("categories", data=np.array(["B", "T"], dtype=h5py.string_dtype()))
+        n = counts.shape[0]
+        kinds.create_dataset("codes", data=np.append(np.arange(n - 1) % 2, -1).astype(np.int8))
+        obs.create_dataset("batch", data=np.arange(n))
+        file.create_dataset("layers/dense", data=2 * counts.toarray())
+        file.create_group("obsm")
+        if pca:
+            file.create_dataset("obsm/X_pca", data=counts.toarray()[:, :3])
+
+
+def test_cells(tmp_path: Path, counts: sparse.csr_matrix) -> None:
+    write_h5ad(path := tmp_path / "a.h5ad", counts)
+    table = read_table(path, labels="cell_type")
+    assert sparse.issparse(table.features) and (table.features != counts).nnz == 0
+    assert table.labels.tolist() == ["B", "T"] * 29 + ["B", ""]
+    assert (read_table(path, labels="batch").labels == np.arange(60)).all()
+    assert np.array_equal(read_table(path, key="layers/dense").features, 2 * counts.toarray())
+    assert np.array_equal(open_rows(path).take(np.array([5, 2])), counts.toarray()[[5, 2]])
+    with pytest.raises(
+        InputError, match=r"a.h5ad has no array 'obs/age', there are batch, cell_type"
+    ):
+        read_table(path, labels="age")
+    with pytest.raises(InputError, match=r"a.h5ad has no array 'layers/raw', there are dense"):
+        read_table(path, key="layers/raw")
+    write_h5ad(path, counts, pca=True)
+    assert np.array_equal(read_table(path).features, counts.toarray()[:, :3])
+
+
+def test_sparse_files(tmp_path: Path, counts: sparse.csr_matrix) -> None:
+    for number, matrix in enumerate((counts, counts.tocsc(), counts.tocoo())):
+        sparse.save_npz(path := tmp_path / f"{number}.npz", matrix)
+        assert (read_table(path).features != counts).nnz == 0
+    mmwrite(tmp_path / "a.mtx", counts, precision=17)
+    table = read_table(tmp_path / "a.mtx")
+    assert abs(table.features - counts).max() < 1e-15
+    same = [
+        OptimalApproximationEigenmaps(2, random_state=0).fit(each)
+        for each in (table.features, counts.toarray())
+    ]
+    assert np.allclose(*(each.eigenvalues_ for each in same), rtol=1e-6)
+
+
+def test_sparse_files_that_cannot_be_true(tmp_path: Path, counts: sparse.csr_matrix) -> None:
+    head = "%%MatrixMarket matrix coordinate real general\n"
+    (tmp_path / "a.mtx").write_text(head + "10 10 1000000000\n1 1 1\n")
+    (tmp_path / "b.mtx").write_text(head + "10000000000 10 1\n1 1 1\n")
+    (tmp_path / "c.mtx").write_text("hello\n")
+    mmwrite(tmp_path / "e.mtx", np.eye(3))
+    wrong = counts.copy()
+    wrong.indices[3] = 10**6  # outside the matrix
+    sparse.save_npz(tmp_path / "d.npz", wrong)
+    for name, told in {
+        "a.mtx": "claims 1000000000 numbers, 1 follow",
+        "b.mtx": "claims 80 GB",
+        "c.mtx": "got a file without a header",
+        "d.npz": "cannot",
+        "e.mtx": "got a matrix array real",
+    }.items():
+        with pytest.raises(InputError, match=told) as caught:
+            read_table(tmp_path / name)
+        assert name in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_an_array_by_its_key(tmp_path: Path) -> None:
+    np.savez(path := tmp_path / "a.npz", one=np.eye(3), two=2 * np.eye(3))
+    assert (read_table(path, key="two").features == 2 * np.eye(3)).all()
+    with pytest.raises(InputError, match="choose one by key"):
+        read_table(path)
+    np.savez(path, anything=np.eye(3))
+    assert (read_table(path).features == np.eye(3)).all()
+    with h5py.File(path := tmp_path / "a.h5", "w") as file:
+        file.create_dataset("deep/er", data=np.eye(3))
+        file["deep/link"] = h5py.ExternalLink("other.h5", "x")
+    assert (read_table(path, key="deep/er").features == np.eye(3)).all()
+    with pytest.raises(InputError, match="'deep/link' points outside the file"):
+        read_table(path, key="deep/link")
+
+
+def test_labels_beside_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.eye(3))
+    np.save("y.npy", np.array([2, 0, 1]))
+    assert read_table("x.npy", labels="y.npy").labels.tolist() == [2, 0, 1]
+    for text in ("cat\ndog\ncat", "kind\ncat\ndog\ncat\n", '"cat"\n"dog"\n"cat"\n\n'):
+        Path("y.txt").write_text(text)
+        assert read_table("x.npy", labels="y.txt").labels.tolist() == ["cat", "dog", "cat"]
+    np.save("z.npy", np.arange(7))
+    with pytest.raises(
+        InputError, match=r"z\.npy must hold one label per row of x\.npy \(3\), got shape \(7,\)"
+    ):
+        read_table("x.npy", labels="z.npy")
+    with pytest.raises(
+        InputError,
+        match=r"x.npy has no labels: --labels takes a file with one per row, got 'kinds'",
+    ):
+        read_table("x.npy", labels="kinds")
+
+
+def test_the_only_table_of_a_file_is_the_features(tmp_path: Path, rng: np.random.Generator) -> None:
+    features, labels = rng.normal(size=(7, 3)), np.arange(7)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["weird"], file["y"], file["cube"] = features, labels, np.zeros((2, 2, 2))
+    table = read_table(tmp_path / "a.h5")
+    np.testing.assert_array_equal(table.features, features)
+    np.testing.assert_array_equal(table.labels, labels)
+    assert table.names == ["x0", "x1", "x2"]
+
+
+def test_an_index_is_no_feature(tmp_path: Path) -> None:
+    frame = pandas.DataFrame({"id": [3, 1, 4, 1], "a": np.ones(4), "b": np.zeros(4)})
+    path = tmp_path / "t.csv"
+    for index in (True, False):  # that of pandas, without a name, or a column
+        (frame.set_index("id") if index else frame).to_csv(path, index=index)
+        with pytest.warns(EigenprobeWarning, match=r"t.csv: the first column \(id\) is an index"):
+            assert read_table(path).names == ["a", "b"]
+        assert read_table(path, labels="id").labels.tolist() == [3, 1, 4, 1]
+    frame[["a", "b"]].to_csv(path)
+    with pytest.warns(EigenprobeWarning, match="t.csv: the first column"):
+        assert read_table(path).names == ["a", "b"]
+
+
+def test_codes_of_cells_outside_their_categories_are_unknown(
+    tmp_path: Path, counts: sparse.csr_matrix
+) -> None:
+    write_h5ad(path := tmp_path / "a.h5ad", counts[:5])
+    with h5py.File(path, "r+") as file:
+        file["obs/cell_type/codes"][...] = np.array([0, 1, 2, 3, -1], np.int8)
+        file["obs/name"] = np.array(["a", "b", "c", "d", "e"], dtype=h5py.string_dtype())
+    assert read_table(path, labels="cell_type").labels.tolist() == ["B", "T", "", "", ""]
+    assert read_table(path, labels="name").labels.tolist() == ["a", "b", "c", "d", "e"]
+
+
+def test_names_stand_for_numbers_that_they_have(tmp_path: Path) -> None:
+    names = np.array(["cat", "dog"])
+    for labels, expected in (
+        ([1, 0, 1], ["dog", "cat", "dog"]),
+        ([1, 0, -1], [1, 0, -1]),
+        ([0.0, 1.0, 1.0], [0, 1, 1]),
+        (["a", "b", "c"], ["a", "b", "c"]),
+    ):
+        np.savez(path := tmp_path / "a.npz", features=np.eye(3), labels=labels, label_names=names)
+        assert read_table(path).named.tolist() == expected
+    np.savez(path, features=np.eye(3), label_names=names)
+    assert read_table(path).named is None
+    np.savez(path, features=np.eye(3), labels=[1, 0, 1])
+    assert read_table(path).named.tolist() == [1, 0, 1]
+
+
+def test_arrays_that_lie_elsewhere(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["x"] = np.eye(3)
+    with h5py.File(path := tmp_path / "virtual.h5", "w") as file:
+        layout = h5py.VirtualLayout((3, 3), float)
+        layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "x", (3, 3))
+        file.create_virtual_dataset("features", layout)
+    with pytest.raises(InputError, match="'features' points outside the file"):
+        read_table(path)
+    (tmp_path / "raw").write_bytes(np.eye(3).tobytes())
+    with h5py.File(path := tmp_path / "external.h5", "w") as file:
+        file.create_dataset("features", (3, 3), float, external=[(str(tmp_path / "raw"), 0, 72)])
+    with pytest.raises(InputError, match="'features' points outside the file"):
+        read_table(path)
