@@ -11,7 +11,7 @@ from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
 
 import eigenprobe as ep
-from eigenprobe.eigen import select_solver, solve, solve_each
+from eigenprobe.eigen import solve, solve_each
 from eigenprobe.eigen.problem import SparseOperator
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.neighbors.graph import Edges, build_graph
@@ -67,7 +67,7 @@ def exact_gaps(smoother: Smoother, k: int) -> np.ndarray:
 def test_pairs_are_those_of_lanczos(name: str) -> None:
     smoother, k = CASES[name](), 12
     pairs = solve(smoother, k)
-    assert pairs.solver == select_solver(smoother, k).name == name.replace("chain", "inverse")
+    assert pairs.solver == name.replace("chain", "inverse")
     np.testing.assert_allclose(pairs.gaps[1:], exact_gaps(smoother, k)[1:], rtol=2e-5)
     q = pairs.vectors.double()
     torch.testing.assert_close(q.mT @ q, torch.eye(k).double(), atol=1e-5, rtol=0)
@@ -128,7 +128,6 @@ def test_components_are_zeros_exactly_and_nothing_between_is_lost(name: str, tin
 def test_small_components_beside_a_large_one_keep_their_functions() -> None:
     """Three points far apart have low eigenvalues, which no coarse level of a large part holds."""
     smoother = parts((26_000, 300, 3), (1.0, 0.3, 0.5))
-    assert select_solver(smoother, 12).name == "nested"
     pairs = solve(smoother, 12)
     assert pairs.gaps[:3].tolist() == [0.0] * 3
     np.testing.assert_allclose(pairs.gaps[3:], exact_gaps(smoother, 12)[3:], rtol=2e-5)
@@ -191,12 +190,12 @@ def test_every_cloud_of_a_stack_is_solved_as_alone(rng: np.random.Generator) -> 
 
 
 def test_choice_by_size_and_kind() -> None:
-    assert select_solver(build_smoother(sphere(900)), 400).name == "dense"
+    assert solve(build_smoother(sphere(900)), 400).solver == "dense"
     surface = build_smoother(sphere(2000))
-    assert select_solver(surface.apply, 10, n=2000).name == "filtered"
-    assert select_solver(build_smoother(sphere(700), "row"), 10).name == "filtered"
+    assert solve(surface.apply, 10, n=2000).solver == "filtered"
+    assert solve(build_smoother(sphere(700), "row"), 10).solver == "filtered"
     with pytest.raises(InputError, match="expected between 1 and 2000"):
-        select_solver(surface, 2001)
+        solve(surface, 2001)
 
 
 def test_matrices_functions_and_single_precision(rng: np.random.Generator) -> None:

@@ -5,5 +5,5 @@ span to a basis.
 from .derivative import with_derivatives
 from .inverse import smallest_pairs, solve_shifted
 from .problem import Eigenpairs, smoother_filter
-from .solve import select_solver, solve, solve_each
+from .solve import solve, solve_each
 from .span import RitzPairs, basis_of, canonical_signs, orthonormalise, ritz, rotate, sweep, widen

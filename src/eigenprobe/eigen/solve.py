@@ -3,7 +3,7 @@
     A q_k = mu_k q_k,   1 = mu_1 >= mu_2 >= ...
     covariances C = p(A) share the q_k: they are the PCA of the probes
 
-The first solver that suits the problem solves it; `select_solver` says which.  Every answer is
+The first solver that suits the problem solves it, and `Eigenpairs.solver` says which.  Every answer is
 checked (finite, orthonormal, residual); where a solver gives up, or its answer is not sound, the
 next one that suits takes over:
 
@@ -181,19 +181,6 @@ def block_columns(k: int) -> int:
     memory fit.
     """
     return -(-(k - 1 + max(8, k // 4)) // 8) * 8
-
-
-@torch.no_grad()
-def select_solver(operator: Solvable, k: int, *, n: int | None = None) -> Solver:
-    """The solver that `solve` takes for these arguments; nothing is solved.
-
-    >>> ring = torch.eye(100).roll(1, 0) / 2 + torch.eye(100).roll(-1, 0) / 2
-    >>> select_solver(ring.to_sparse_csr(), 3).name
-    'dense'
-    """
-    problem, *_ = _posed(operator, k, n, torch.Generator().manual_seed(0), TOLERANCE)
-    alone = replace(problem, labels=None)
-    return next(solver for solver in SOLVERS if solver.suits(alone))
 
 
 def _by_component(problem: Problem, labels: Tensor) -> Eigenpairs:
