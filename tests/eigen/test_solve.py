@@ -193,7 +193,6 @@ def test_choice_by_size_and_kind() -> None:
     assert solve(build_smoother(sphere(900)), 400).solver == "dense"
     surface = build_smoother(sphere(2000))
     assert solve(surface.apply, 10, n=2000).solver == "filtered"
-    assert solve(build_smoother(sphere(700), "row"), 10).solver == "filtered"
     with pytest.raises(InputError, match="expected between 1 and 2000"):
         solve(surface, 2001)
 

@@ -3,9 +3,9 @@
     A q_k = mu_k q_k,   1 = mu_1 >= mu_2 >= ...
     covariances C = p(A) share the q_k: they are the PCA of the probes
 
-The first solver that suits the problem solves it, and `Eigenpairs.solver` says which.  Every answer is
-checked (finite, orthonormal, residual); where a solver gives up, or its answer is not sound, the
-next one that suits takes over:
+The first solver that suits the problem solves it.  Every answer is checked (finite, orthonormal,
+residual); where a solver gives up, or its answer is not sound, the next one that suits takes over,
+and `Eigenpairs.solver` says which it was:
 
     dense      a few hundred points, or nearly as many vectors as points     LAPACK
     inverse    curves; surfaces of some thousand points on the host          Lanczos, sparse factor
