@@ -94,7 +94,7 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
     near, frames = first_frames(graph, 2)
     points = graph.points
     sorted_ = replace(graph, indices=near.indices, distances=near.distances)
-    radius = CELLS.radius * torch.exp(CELLS.growth * sorted_.unevenness.detach())
+    radius = CELLS.radius * torch.exp(CELLS.growth * sorted_.unevenness)
     radius = graph.each.spread(radius)
     near = near if field is None else near.stretched_along(field, frames)
     frames, thin = planar_frames(near, frames)

@@ -70,8 +70,9 @@ def build_smoother(
         graph = source if isinstance(source.indices, Tensor) else source.torch()
     else:
         source = as_tensor(source)
-        size, range_ = float(source.detach().abs().max()), torch.finfo(source.dtype)
-        low, high = range_.tiny**0.2, range_.max**0.2  # whose fourth powers are ordinary numbers
+        # Sums of a million fourth powers are ordinary numbers.
+        size, numbers = float(source.detach().abs().max()), torch.finfo(source.dtype)
+        low, high = (1e6 * numbers.tiny) ** 0.25, (1e-6 * numbers.max) ** 0.25
         if size and not low < size < high:
             raise InputError(
                 f"expected coordinates between {low:.0e} and {high:.0e}, got {size:.3g}: "
