@@ -1,12 +1,12 @@
 """Points or a graph -> smoother; and what made a basis: the prepared cloud and its smoother, kept
 or built again.
 
-A smoother works on distinct points in memory order and in a frame of size one (`graph.arranged`).
+A smoother works on distinct points in memory order and in a frame of size one (`cloud.arranged`).
 Seen from the points of the caller, with r the rank of a row among the kept points and s the scale
 of the frame,
 
-    indices' = r[indices],   distances' = s distances,   A'_{r(i) r(j)} = A_ij,   step_time' = s^2
-    step_time
+    indices' = r[indices],   distances' = s distances
+    A'_{r(i) r(j)} = A_ij,   step_time' = s^2 step_time
 
 so that A' q = (1 - lambda step_time') q for every eigenpair of the basis.  Copies of a point are
 one row.

@@ -4,8 +4,8 @@ damaged.
     python -m eigenprobe_lab.factory.outliers MESHES.npz --out FOLDER [--clouds 1500]
 
 MESHES holds ``NAME/v (n, 3)`` and ``NAME/f (m, 3)``.  Every cloud is even, random, noisy, denser on
-one side, in lines, seen by a turning scanner, a street, a tree or wires, or a room as a camera in it
-sees it, and half of them have outliers: uniform in the box, near the surface, or beside it in a
+one side, in lines, seen by a turning scanner, a street, a tree or wires, or a room as a camera in
+it sees it.  Half of them have outliers: uniform in the box, near the surface, or beside it in a
 clump.  Points within one spacing of the surface are not counted.
 """
 
@@ -29,7 +29,18 @@ from eigenprobe.neighbors.search import nearest_rows, without_self
 from ..shapes.meshes import read_meshes
 from ..shapes.views import clutter
 
-SAMPLINGS = ("even", "random", "noise", "step", "lines", "scanner", "street", "tree", "room", "room")
+SAMPLINGS = (
+    "even",
+    "random",
+    "noise",
+    "step",
+    "lines",
+    "scanner",
+    "street",
+    "tree",
+    "room",
+    "room",
+)
 SCENES = ("street", "tree", "room")  # of several things
 
 
