@@ -70,8 +70,8 @@ def _joined(near: Any, edges: Any, *_: Any) -> Any:
 PARTS: dict[str, tuple[str, str, Callable[..., Any], str]] = {
     "outliers": ("decomposition.settings", "find_outliers", _no_outliers, "cloud/inspection.py"),
     "sample": ("decomposition.settings", "working_sample", _none, "cloud/sample.py"),
-    "short-cuts": ("shortcuts.cuts", "real_neighbours", _uncut, "cloud/edges.py"),
-    "noise": ("shortcuts.cuts", "without_noise", _noisy, "cloud/quadrics.py"),
+    "short-cuts": ("cloud.edges", "real_neighbours", _uncut, "cloud/edges.py"),
+    "noise": ("cloud.edges", "without_noise", _noisy, "cloud/quadrics.py"),
     "bridges": ("smoothers.cells", "bridged", _joined, "smoothers/stencil.py"),
     "small parts": ("decomposition.settings", "_small_parts", _none, "decomposition/settings.py"),
     "signs": ("decomposition.entry", "warn_of_errors", _none, "decomposition/indicators.py"),

@@ -140,3 +140,28 @@ def test_dimensions_between_whole_ones_have_a_mass(
         assert basis is not None or name in ("4 points", "5 points", "6 points", "9 points")
     mass = ep.laplacian(c.random_sphere(300, rng), dimension=dimension)[1].diagonal()
     assert mass.min() > 0 and np.isfinite(mass).all()
+
+
+def test_a_sample_with_fewer_points_than_vectors_is_refused(rng: np.random.Generator) -> None:
+    groups = rng.normal(size=(200, 1, 3)) + 1e-3 * rng.normal(size=(200, 3, 3))
+    for x, k, options in (
+        (groups.reshape(-1, 3), 599, {}),
+        (rng.random((600, 3)), 299, {"resolution": 5}),
+    ):
+        with pytest.raises(ep.InputError, match=f"k={k} needs at least {k + 1} sampled points"):
+            ep.decompose(x, k, **options)
+
+
+def test_a_basis_of_probes_has_no_working_sample(rng: np.random.Generator) -> None:
+    with pytest.raises(ep.InputError, match="not taken together with a resolution"):
+        ep.decompose(rng.random((600, 2)), 5, resolution=400, probes="features")
+
+
+def test_no_anisotropy_is_the_plain_operator_where_cells_have_no_edges() -> None:
+    """Points that share no edge with any cell had frames that were no numbers."""
+    x = np.random.default_rng(2).random((80, 3))
+    found = ep.decompose(x, 20, anisotropy=np.zeros((80, 3)), resolution="all", parts="all")
+    assert np.isfinite(found.vectors).all()
+    plain = ep.decompose(x, 20, resolution="all", parts="all")
+    # arcs in place of chords, of points that are farther apart than the cube is thick
+    np.testing.assert_allclose(found.eigenvalues, plain.eigenvalues, rtol=0.1, atol=1e-8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import eigenprobe as ep
+from benchmarks.ledger import PARTS, SOURCE
 from eigenprobe.decomposition import OperatorSettings, geometry_of
 from eigenprobe.decomposition.settings import settings_from_record
 from eigenprobe.errors import InputError
@@ -142,3 +144,9 @@ def test_three_points_have_an_operator() -> None:
         with pytest.raises(InputError, match=f"^k=1 needs at least 3 {kind}points, got 2$"):
             OperatorSettings().prepare(points)
     assert OperatorSettings().prepare(np.eye(3)).smoother.n == 3
+
+
+def test_parts_of_the_ledger_are_those_of_the_library() -> None:
+    for module, name, _, path in PARTS.values():
+        assert hasattr(import_module(f"eigenprobe.{module}"), name), name
+        assert (SOURCE / path).is_file()
