@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.cloud.test_cuts import sheets
 
 from eigenprobe.cloud.edges import Suspects, find_suspects, shipped
 from eigenprobe.cloud.network import ShortcutConfig, ShortcutNetwork, read_shortcut, write_shortcut
 from eigenprobe.errors import InputError
 from eigenprobe.neighbors.graph import build_graph
+from tests.cloud.test_cuts import sheets
 
 
 def test_weights_survive_their_file(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors import safe_open
-from tests.manifold.test_precomputed import _model
 
 from eigenprobe import Eigenmaps, InputError
+from tests.manifold.test_precomputed import _model
 
 
 @pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_matrix
-from tests.neighbors.test_graph import points
 
 from eigenprobe.eigen.solve import solve
 from eigenprobe.errors import InputError
@@ -25,6 +24,7 @@ from eigenprobe.neighbors.search import (
 )
 from eigenprobe.smoothers.neighbourhood import neighbourhood_smoother
 from tests.clouds import flat_torus, random_sphere
+from tests.neighbors.test_graph import points
 
 SHEET = {
     "sphere": (2.0, 3, 6.0, 5),
