@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_matrix
-from tests.graph.test_graph import points
 
 from eigenprobe.eigen.solve import solve
 from eigenprobe.errors import InputError
@@ -25,6 +24,7 @@ from eigenprobe.neighbors.search import (
 )
 from eigenprobe.smoothers.neighbourhood import neighbourhood_smoother
 from tests.clouds import flat_torus, random_sphere
+from tests.neighbors.test_graph import points
 
 SHEET = {
     "sphere": (2.0, 3, 6.0, 5),
@@ -123,16 +123,12 @@ def test_rounding_does_not_choose_among_tied_rows(offset: float, rng: np.random.
 
 
 def test_a_point_is_left_out_of_its_own_list_wherever_it_stands() -> None:
-    """Copies may stand before it or push it out: then the farthest goes; ``first`` is the index of
-    the first row.
-    """
+    """Copies may stand before it or push it out: then the farthest goes."""
     distances = torch.arange(4.0).repeat(3, 1)
     indices = torch.tensor([[0, 5, 6, 7], [8, 1, 9, 3], [4, 5, 6, 7]])
     kept, lengths = without_self(indices, distances)
     assert kept.tolist() == [[5, 6, 7], [8, 9, 3], [4, 5, 6]]
     assert lengths.tolist() == [[1, 2, 3], [0, 2, 3], [0, 1, 2]]
-    kept, lengths = without_self(indices + 10, distances, first=10)
-    assert kept.tolist() == [[15, 16, 17], [18, 19, 13], [14, 15, 16]]
     swapped = torch.tensor(
         [[1, 0, 2], [0, 1, 3], [3, 2, 0], [2, 3, 1]]
     )  # two copies of two points: the other is first

@@ -38,6 +38,13 @@ from ..errors import warn
 from ..points import Frame
 
 REORDER = 8192  # rows below which everything is in cache anyway
+CACHE = 1 << 18  # numbers that a processor works on at once: with more it takes up to four times as
+MEMORY = 1 << 25  # long; and a device, whose memory several arrays of them have to fit in
+
+
+def rows_at_once(device: torch.device, width: int) -> int:
+    """How many rows of ``width`` numbers are worked on at once."""
+    return max(1, (CACHE if device.type == "cpu" else MEMORY) // max(1, width))
 
 
 @dataclass(frozen=True)
@@ -235,9 +242,6 @@ def as_scipy(matrix: Tensor) -> Any:
 
 
 BATCH = 16384  # cuSOLVER fails on much longer batches
-# matrices for which a device calls cuSOLVER once instead: it takes half a MiB for each, 5 GiB for
-# 10 000
-FEW = 64
 
 
 def principal_axes(matrices: Tensor) -> tuple[Tensor, Tensor]:
@@ -245,8 +249,7 @@ def principal_axes(matrices: Tensor) -> tuple[Tensor, Tensor]:
     d, d)``.
     """
     d = matrices.shape[-1]
-    few = matrices.device.type != "cpu" and len(matrices) <= FEW
-    if d not in (2, 3) or few:
+    if d not in (2, 3):
         found = [torch.linalg.eigh(part) for part in matrices.split(BATCH)]
         return torch.cat([values for values, _ in found]), torch.cat(
             [vectors for _, vectors in found]

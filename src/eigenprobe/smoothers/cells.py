@@ -109,7 +109,7 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
     length2 = chord.square().sum(1)
     if field is not None:
         length2 = edge_directions(chord, edges, frames, settings, field)[2]
-    spacing = local_spacing(near.indices, near.distances, near.real).length
+    spacing = local_spacing(near.indices, near.distances, near.real)
     spread = 2 * settings.bandwidth * spacing[head] * spacing[tail]
     weight = (settings.doubtful_weight * (1 + length2 / spread) ** -2).masked_scatter(
         ~faint, cells.weight

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import farthest_points
-from eigenprobe.neighbors.graph import connected
+from eigenprobe.neighbors.graph import components
+from eigenprobe.neighbors.layout import nearest
 
 # They enter their families, in this order.
 from . import creatures, forms, artefacts  # isort: skip  # noqa: F401
@@ -263,3 +264,14 @@ def project(field: Field, x: Tensor, steps: int = 6) -> tuple[Tensor, Tensor, Te
         (value.abs() < 4e-3) & (gradient.norm(dim=-1) > 0.1) & ((x - start).norm(dim=-1) < 0.6)
     )
     return x, unit(gradient), arrived
+
+
+def connected(points: Tensor, k: int = 8) -> Tensor:
+    """Share ``(b,)`` of the points ``(b, n, 3)`` that lie in the largest component of the graph of
+    ``k`` nearest neighbours.
+    """
+    b, n = points.shape[:2]
+    first = n * torch.arange(b, device=points.device)[:, None, None]
+    heads = torch.arange(b * n, device=points.device).repeat_interleave(k)
+    _, labels = components(heads, (nearest(points, k)[1] + first).flatten(), b * n)
+    return torch.bincount(labels)[labels].view(b, n).amax(-1) / n
