@@ -12,11 +12,11 @@ neighbours say how many, and if it is more than one in a hundred, all columns ar
 import torch
 from torch import Tensor
 
+from .grid import TRIED
 from .search import FEW_ROWS, nearest_rows, ranked, without_self
 
 DIRECTIONS = 100
 SOME = 1000  # rows whose principal directions stand for those of all
-TRIED = 100  # rows whose neighbours are searched in all columns as well
 
 
 def nearest_others(points: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -300,9 +300,11 @@ def local_spacing(indices: Tensor, distances: Tensor, real: Tensor | int | None 
     ``real (n,)`` counts the neighbours of each row that are not padding.
     """
     squared, around = distances[:, :RING].square(), indices[:, :RING]
-    real = real if isinstance(real, Tensor) else torch.tensor(around.shape[1], device=around.device)
-    share = real.clamp_max(around.shape[1])
-    counts = torch.arange(around.shape[1], device=around.device) < share[..., None]
+    share: Tensor | int = around.shape[1]
+    counts: Tensor | int = 1
+    if isinstance(real, Tensor):
+        share = real.clamp_max(share)
+        counts = torch.arange(around.shape[1], device=around.device) < share[:, None]
     own = ((squared * counts).sum(1) / share).sqrt().log()
     return ((own + (own[around] * counts).sum(1)) / (share + 1)).exp()
 

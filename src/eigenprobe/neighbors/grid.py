@@ -16,35 +16,32 @@ loop over points, and one look from the host per pass.
 
 Every query of a cell is compared with the same rows, so that a cell is one matrix product: for a
 million rows of 128 columns it computes one distance in a hundred. Of the 13 nearest among 100
-thousand rows it found all in clusters and .86 without any structure. Which rows a query sees
-depends on the query alone.
+thousand rows 8192 hold all in clusters and .86 without any structure; where too few of them are
+found, twice as many rows are searched. Which rows a query sees depends on the query alone.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from itertools import product
 
 import torch
 from torch import Tensor
 
 from ..host.threads import side_by_side
-from .layout import Segments
+from .layout import Segments, rows_at_once
 
+MEASURED = 64  # points whose neighbours are measured first
+STEP = 1.7  # from one size of the cells to the next
+MOST = 1e6  # cells along an axis
 
-@dataclass(frozen=True)
-class Cells:
-    """Sizes of the search."""
-
-    sample: int = 64  # points whose neighbours are measured first
-    wide: float = 1.05  # first cell over the distance that nine in ten of them need
-    shrink: float = 2.0  # from one cell size to the next smaller one for dense parts
-    grow: float = 1.5  # to the next larger one for what is left
-    entries: int = 1 << 25  # distances held at once
-    most: float = 1e6  # cells along an axis
-
-
-CELLS = Cells()
+ROWS = 256  # of a cell of many columns, on average
+ROWS_ON_DEVICE = 2048  # a GPU takes longer to start a product than to do it
+SEARCHED = 8192  # rows that a query is compared with, at least
+SAMPLE = 24  # rows per centre that the centres are means of
+ROUNDS = 4  # of k-means
+NEIGHBOURS = 12  # that are to be found ...
+TRIED = 100  # ... of so many rows ...
+RECALL = 0.9  # ... in this share; rows without groups, in many dimensions, have .3
 
 
 def grid_search(
@@ -55,21 +52,17 @@ def grid_search(
     owner = Segments(clouds or (len(points),), points.device).owner
     own = owner if queries is None else owner.new_zeros(len(queries))
     sought = points if queries is None else queries
-    indices = torch.empty((len(sought), k), dtype=torch.int64, device=points.device)
-    distances = torch.empty((len(sought), k), dtype=points.dtype, device=points.device)
-    few, typical = _reach(points, owner, sought, own, k)
-    bounds = torch.stack([*torch.aminmax(points, dim=0), *torch.aminmax(sought, dim=0)])
-    low, extent = bounds.amin(0), float((bounds.amax(0) - bounds.amin(0)).max())
-    finer = max(
-        0, math.ceil(math.log(max(typical / max(few, 1e-300), 1) / CELLS.shrink, CELLS.shrink))
-    )
-    size = max(typical * CELLS.wide / CELLS.shrink**finer, extent / CELLS.most)
+    indices = torch.zeros((len(sought), k), dtype=torch.int64, device=points.device)
+    distances = points.new_full((len(sought), k), torch.inf)
+    low = torch.minimum(points.amin(0), sought.amin(0))
+    extent = float((torch.maximum(points.amax(0), sought.amax(0)) - low).max()) or 1.0
+    few, usual = (max(each, extent / MOST) for each in _reach(points, owner, sought, own, k))
+    size = usual / STEP ** int(math.log(usual / few, STEP))
     waiting = torch.arange(len(sought), device=points.device)
-    while len(waiting):
+    while len(waiting) and size < 2 * STEP * extent:  # cells of the extent leave no point out
         grid = _Grid((points, owner), (sought, own), low, size)
         waiting = grid.search(waiting, k, indices, distances)
-        size *= CELLS.shrink if finer > 0 else CELLS.grow
-        finer -= 1
+        size *= STEP
     return indices, distances
 
 
@@ -79,10 +72,10 @@ def _reach(
     """Distance to the k-th neighbour of a few points: that of the densest parts, and one that most
     need.
     """
-    step = max(1, len(sought) // CELLS.sample)
+    step = max(1, len(sought) // MEASURED)
     chosen = torch.arange(step // 2, len(sought), step, device=points.device)
     found = []
-    for part in chosen.split(max(1, CELLS.entries // len(points))):
+    for part in chosen.split(rows_at_once(points.device, len(points))):
         squared = torch.zeros((len(part), len(points)), dtype=points.dtype, device=points.device)
         for x, y in zip(points.unbind(1), sought[part].unbind(1), strict=True):
             squared.add_((y[:, None] - x).square_())
@@ -126,24 +119,17 @@ class _Grid:
         total = ends[:, -1]
         whole = max(self.counts) <= 4  # of at most two cells along each axis none is left out
         ready = (total >= k).nonzero()[:, 0]
-        ready = ready[total[ready].argsort()]
-        widths, failed = total[ready].cpu(), [rows[total < k]]
-        at = 0
+        ready = ready[total[ready].argsort(descending=True)]
+        widths, failed, at = total[ready].cpu(), [rows[total < k]], 0
         while at < len(ready):  # in order of their number of candidates, so that little is padding
-            count = max(
-                1,
-                min(len(ready) - at, CELLS.entries // int(widths[min(at + 4096, len(ready)) - 1])),
-            )
-            width = int(widths[at + count - 1])
-            count = max(1, min(count, CELLS.entries // width))
-            part = ready[at : at + count]
-            at += count
-            width = int(widths[at - 1])
+            width = int(widths[at])
+            part = ready[at : at + rows_at_once(rows.device, width)]
             found, near = self._nearest(rows[part], first[part], ends[part], width, k)
             done = (near[:, -1] <= self._border(rows[part])) | whole
             sure = done.nonzero()[:, 0]
             indices[rows[part[sure]]], distances[rows[part[sure]]] = found[sure], near[sure]
             failed.append(rows[part[~done]])
+            at += len(part)
         return torch.cat(failed)
 
     def _ranges(self, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -181,83 +167,41 @@ class _Grid:
         return (1 + torch.minimum(inside, 1 - inside).amin(1)) * self.size * (1 - 1e-9)
 
 
-NEIGHBOURS = 12  # that the recall is that of
-
-
-@dataclass(frozen=True)
-class Division:
-    """Constants of the cells."""
-
-    rows: int = 256  # of a cell, on average
-    searched: int = 8192  # rows that a query is compared with, at least
-    sample: int = 24  # rows per centre that the centres are means of
-    rounds: int = 4  # of k-means
-    block: int = 1 << 24  # distances to centres in memory at once
-    tried: int = (
-        128  # rows whose neighbours are compared with the true ones before the rest is searched
-    )
-    recall: float = 0.9  # of these, at least; rows without groups, in many dimensions, have .3
-    # pairs times columns up to which all are compared where it is less: a minute on two cores
-    exact: float = 1e12
-    wider: int = 4  # above that: so many times the rows are searched
-
-
-HOST, DEVICE = (
-    Division(),
-    Division(rows=2048, searched=16384),
-)  # a GPU takes longer to start a product than to do it
-
-
 class CellIndex:
     """Rows ``data (n, d)`` in cells; ``exact(rows, queries, k)`` is the search among the rows of a
     few cells.
     """
 
     def __init__(
-        self,
-        data: Tensor,
-        exact: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]],
-        division: Division | None = None,
+        self, data: Tensor, exact: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
     ) -> None:
-        division = division or (HOST if data.device.type == "cpu" else DEVICE)
-        self.data, self.exact, self.division = data, exact, division
-        n, generator = len(data), torch.Generator().manual_seed(0)
-        count = max(1, n // division.rows)
-        sample = data[
-            torch.randperm(n, generator=generator)[: division.sample * count].to(data.device)
-        ]
+        self.data, self.exact, n = data, exact, len(data)
+        count = max(1, n // (ROWS if data.device.type == "cpu" else ROWS_ON_DEVICE))
+        order = torch.randperm(n, generator=torch.Generator().manual_seed(0))
+        sample = data[order[: SAMPLE * count].to(data.device)]
         self.centres = sample[:count].clone()
-        for _ in range(division.rounds):
+        for _ in range(ROUNDS):
             cell = self._cell(sample)
-            sizes = torch.bincount(cell, minlength=count)
-            means = (
-                torch.zeros_like(self.centres).index_add_(0, cell, sample) / sizes[:, None]
-            )  # of none: not taken
-            self.centres = torch.where(sizes[:, None] > 0, means, self.centres)
+            sizes = torch.bincount(cell, minlength=count)[:, None]
+            means = torch.zeros_like(self.centres).index_add_(0, cell, sample) / sizes
+            self.centres = torch.where(sizes > 0, means, self.centres)
         self.cell = self._cell(data)
-        self.order = self.cell.argsort(stable=True)
-        self.sizes = torch.bincount(self.cell, minlength=count).cpu()
-        self.starts = self.sizes.cumsum(0) - self.sizes
-        self.whole = False
-        if n > division.searched and self._recall() < division.recall:
-            self.whole = float(n) * n * data.shape[1] <= division.exact
-            self.division = replace(division, searched=division.wider * division.searched)
-
-    def _recall(self) -> float:
-        """The share of true neighbours that are found, of a few rows."""
-        some = self.data[:: max(1, len(self.data) // self.division.tried)][: self.division.tried]
-        found, true = (
-            self._in_cells(some, NEIGHBOURS)[0],
-            self.exact(self.data, some, NEIGHBOURS)[0],
-        )
-        return float((found[:, :, None] == true[:, None]).any(1).double().mean())
+        self.sizes = torch.bincount(self.cell, minlength=count).tolist()
+        self.members = self.cell.argsort(stable=True).split(self.sizes)
+        some = data[:: max(1, n // TRIED)]
+        true = exact(data, some, min(n, NEIGHBOURS))[0]
+        self.searched = SEARCHED
+        while self.searched < n:
+            found = self.search(some, NEIGHBOURS)[0]
+            if float((found[:, :, None] == true[:, None]).any(1).double().mean()) >= RECALL:
+                break
+            self.searched *= 2
 
     def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """The ``k`` nearest rows of every query among those of the nearest cells, or among all
-        where cells find too few of them: indices and distances ``(m, k)``."""
-        return self.exact(self.data, queries, k) if self.whole else self._in_cells(queries, k)
-
-    def _in_cells(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        where they are few: indices and distances ``(m, k)``."""
+        if self.searched >= len(self.data):
+            return self.exact(self.data, queries, k)
         cell = self.cell if queries is self.data else self._cell(queries)
         parts = cell.argsort(stable=True).split(
             torch.bincount(cell, minlength=len(self.centres)).tolist()
@@ -277,16 +221,16 @@ class CellIndex:
 
     def _rows(self, number: int, k: int) -> Tensor:
         """The rows of the nearest cells, enough of them."""
-        nearest = (self.centres - self.centres[number]).square().sum(1).argsort().cpu()
-        enough = int((self.sizes[nearest].cumsum(0) < max(self.division.searched, 4 * k)).sum()) + 1
-        parts = [
-            self.order[self.starts[i] : self.starts[i] + self.sizes[i]]
-            for i in nearest[:enough].tolist()
-        ]
-        return torch.cat(parts)
+        nearest = (self.centres - self.centres[number]).square().sum(1).argsort().tolist()
+        chosen, total = [], 0
+        while total < max(self.searched, 4 * k) and len(chosen) < len(nearest):
+            cell = nearest[len(chosen)]
+            chosen.append(self.members[cell])
+            total += self.sizes[cell]
+        return torch.cat(chosen)
 
     def _cell(self, rows: Tensor) -> Tensor:
-        norms, step = self.centres.square().sum(1), max(1, self.division.block // len(self.centres))
+        norms, step = self.centres.square().sum(1), rows_at_once(rows.device, len(self.centres))
 
         def nearest(part: Tensor) -> Tensor:
             return torch.addmm(norms, part, self.centres.T, alpha=-2).argmin(1)

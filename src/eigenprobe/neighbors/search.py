@@ -28,6 +28,7 @@ Search = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 KDTREE_DIMENSIONS = 12  # above this a KD-tree visits most of its leaves
 QUERIES = 2048  # of a KD-tree, that a core takes at once
 GROUP = 12  # columns of scores that a minimum stands for
+ROWS = 128  # of queries in a block, at least: a matrix product of fewer is slower
 BLOCKS_ON_DEVICE = 1 << 15  # points of few dimensions up to which a GPU compares all pairs
 GRID_ON_DEVICE = 1 << 12  # points from which a GPU sorts a cloud of ordinary space into cells
 EXACT_POINTS = 50_000  # points of many dimensions up to which all pairs are compared ...
@@ -233,7 +234,7 @@ def _blocks(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
             near[row, :k], length[row, :k] = (each[0, :k] for each in found)
         return near[:, :k], length[:, :k], doubtful
 
-    step = max(64, rows_at_once(data.device, len(data)))
+    step = max(ROWS, rows_at_once(data.device, len(data)))
     found = side_by_side(search, queries.split(step), data.device)
     indices, lengths, doubtful = (torch.cat(each) for each in zip(*found, strict=True))
     rows = doubtful.nonzero()[:, 0]
