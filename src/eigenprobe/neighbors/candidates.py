@@ -12,11 +12,11 @@ neighbours say how many, and if it is more than one in a hundred, all columns ar
 import torch
 from torch import Tensor
 
-from .grid import TRIED
+from .layout import SOME
 from .search import FEW_ROWS, nearest_rows, ranked, without_self
 
 DIRECTIONS = 100
-SOME = 1000  # rows whose principal directions stand for those of all
+SAMPLE = 1000  # rows whose principal directions stand for those of all
 
 
 def nearest_others(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -28,7 +28,7 @@ def nearest_others(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
         short = (points - mean) @ directions
         near = nearest_rows(short, short, min(n, 2 * k + 6))[0]
         found, lengths = (each[:, : k + 1] for each in ranked(points, points, near))
-        tried = torch.arange(0, n, max(1, n // TRIED), device=points.device)
+        tried = torch.arange(0, n, max(1, n // SOME), device=points.device)
         known = nearest_rows(points, points[tried], k + 1, "torch")[1]
         if float((lengths[tried] <= known[:, -1:] * 1.00001).double().mean()) >= 0.99:
             return without_self(found, lengths)
@@ -38,7 +38,7 @@ def nearest_others(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
 def principal_directions(points: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The mean ``(d,)`` and at most ``count`` principal directions ``(d, count)`` of some rows,
     leading first."""
-    some = points[:: max(1, len(points) // SOME)].double()
+    some = points[:: max(1, len(points) // SAMPLE)].double()
     mean = some.mean(0)
     some = some - mean
     if some.shape[1] <= len(some):

@@ -10,11 +10,10 @@ edge joins two.
 The intrinsic dimension of a cloud: that of most of its places.
 
     r_a = variance a of the 16 nearest neighbours / the first,  a = 2, 3      (d,) per point
-    e   = min_u (second largest of <u, y_j - x> / |y_j - x|)                  the emptiest direction
-    u
+    e   = min_i (second largest of <x - y_i, y_j - x> / |y_i - x| |y_j - x|)  the emptiest side
 
 In ordinary space a place has one dimension and one more for each r_a above 1/4, medians of the
-points around it; the third only where many of those points are surrounded (e large: no direction is
+points around it; the third only where many of those points are surrounded (e large: no side is
 empty).  Each number alone fails: r_3 is large on a thin plate, whose two sides share
 neighbourhoods, but every point of a plate has an empty side; e is large on a noisy surface, but its
 neighbourhoods are still flat.  A curve or a surface with noise below the spacing keeps its
@@ -39,7 +38,7 @@ from ..errors import InputError
 from ..host.validation import validated
 from ..points import as_tensor
 from .grid import grid_search
-from .layout import Segments, principal_axes, rows_at_once
+from .layout import SOME, Segments, principal_axes, rows_at_once
 from .search import Backend, Metric, nearest_rows, search_space, self_first, without_self
 
 FRAME = 10  # neighbours that span a tangent plane
@@ -286,11 +285,10 @@ class Graph:
         """The number of connected components and the label of every point (edges count both
         ways).
         """
-        if not isinstance(self.indices, Tensor):
-            count, labels = self.torch().components()
-            return count, labels.numpy()  # type: ignore[return-value]
-        heads = torch.arange(self.n, device=self.device).repeat_interleave(self.k)
-        return components(heads, self.indices.reshape(-1), self.n)
+        indices = self.torch().indices
+        heads = torch.arange(self.n, device=indices.device).repeat_interleave(self.k)
+        count, labels = components(heads, indices.reshape(-1), self.n)
+        return count, labels if indices is self.indices else labels.numpy()  # type: ignore
 
 
 def local_spacing(indices: Tensor, distances: Tensor, real: Tensor | int | None = None) -> Tensor:
@@ -378,12 +376,10 @@ def build_graph(
 
 TIED = 1e-6  # relative difference of distances that are equal but for rounding
 PCA_DIMENSIONS = 16  # ambient ones up to which variances of neighbours tell curves and surfaces
-CENTRES = 100  # places that decide for a cloud
 NEAREST = 16  # neighbours whose variances are compared
 AROUND = 3  # every third neighbour speaks for the surroundings of a place
 SPREAD = 0.25  # r_a of a further dimension; a curve with noise of two spacings reaches it
-DIRECTIONS = 48  # u above, spread over the sphere
-OPEN = 0.3  # e of a point that is surrounded
+OPEN = 0.4  # e of a point that is surrounded
 INSIDE = 0.35  # share of surrounded points in a solid: 0 on plates and tubes, .6 in solids
 
 
@@ -415,9 +411,9 @@ def cloud_dimensions(graph: Graph) -> list[float]:
 
 
 def _centres(graph: Graph) -> Tensor:
-    """Rows ``(b, CENTRES)`` spread over every cloud."""
-    share = torch.arange(CENTRES, device=graph.device)
-    return share * graph.each.counts[:, None] // CENTRES + graph.each.first[:, None]
+    """Rows ``(b, SOME)`` spread over every cloud."""
+    share = torch.arange(SOME, device=graph.device)
+    return share * graph.each.counts[:, None] // SOME + graph.each.first[:, None]
 
 
 def _ordinary(graph: Graph, centres: Tensor) -> Tensor:
@@ -434,27 +430,14 @@ def _ordinary(graph: Graph, centres: Tensor) -> Tensor:
 
 
 def _surrounded(graph: Graph, rows: Tensor) -> Tensor:
-    """1 where every direction has at least two neighbours of the point nearby in angle, else 0;
-    ``(r,)``.
-    """
-    directions = sphere_directions(DIRECTIONS).to(graph.points).T  # (3, u)
+    """1 where at least two neighbours of a point lie opposite to each of them, else 0; ``(r,)``."""
     result = [graph.points.new_zeros(0)]
-    for part in rows.split(rows_at_once(rows.device, graph.k * DIRECTIONS)):
+    for part in rows.split(rows_at_once(rows.device, graph.k**2)):
         offsets = graph.points[graph.indices[part]] - graph.points[part, None]
         units = offsets / graph.distances[part, :, None].clamp_min(torch.finfo(offsets.dtype).tiny)
-        second = ((units @ directions) > OPEN).sum(1).amin(1) > 1
+        second = ((units @ -units.mT) > OPEN).sum(1).amin(1) > 1
         result.append(second.to(offsets.dtype))
     return torch.cat(result)
-
-
-def sphere_directions(count: int) -> Tensor:
-    """Unit vectors ``(count, 3)`` spread evenly along a spiral on the sphere [Fibonacci
-    lattice].
-    """
-    place = torch.arange(count, dtype=torch.float64) + 0.5
-    height, angle = 1 - 2 * place / count, math.pi * (1 + 5**0.5) * place
-    ring = (1 - height.square()).sqrt()
-    return torch.stack([ring * angle.cos(), ring * angle.sin(), height], 1)
 
 
 def _variances(graph: Graph, rows: Tensor) -> Tensor:

@@ -28,20 +28,18 @@ import torch
 from torch import Tensor
 
 from ..host.threads import side_by_side
-from .layout import Segments, rows_at_once
+from .layout import SOME, Segments, rows_at_once
 
-MEASURED = 64  # points whose neighbours are measured first
 STEP = 1.7  # from one size of the cells to the next
-MOST = 1e6  # cells along an axis
+MOST = 1e5  # cells along an axis: their numbers, of thousands of clouds too, are below 2^63
 
 ROWS = 256  # of a cell of many columns, on average
 ROWS_ON_DEVICE = 2048  # a GPU takes longer to start a product than to do it
 SEARCHED = 8192  # rows that a query is compared with, at least
 SAMPLE = 24  # rows per centre that the centres are means of
 ROUNDS = 4  # of k-means
-NEIGHBOURS = 12  # that are to be found ...
-TRIED = 100  # ... of so many rows ...
-RECALL = 0.9  # ... in this share; rows without groups, in many dimensions, have .3
+NEIGHBOURS = 12  # that are to be found
+RECALL = 0.9  # in this share of places; rows without groups, in many dimensions, have .3
 
 
 def grid_search(
@@ -72,7 +70,7 @@ def _reach(
     """Distance to the k-th neighbour of a few points: that of the densest parts, and one that most
     need.
     """
-    step = max(1, len(sought) // MEASURED)
+    step = max(1, len(sought) // SOME)
     chosen = torch.arange(step // 2, len(sought), step, device=points.device)
     found = []
     for part in chosen.split(rows_at_once(points.device, len(points))):
@@ -188,7 +186,7 @@ class CellIndex:
         self.cell = self._cell(data)
         self.sizes = torch.bincount(self.cell, minlength=count).tolist()
         self.members = self.cell.argsort(stable=True).split(self.sizes)
-        some = data[:: max(1, n // TRIED)]
+        some = data[:: max(1, n // SOME)]
         true = exact(data, some, min(n, NEIGHBOURS))[0]
         self.searched = SEARCHED
         while self.searched < n:

@@ -37,9 +37,10 @@ from torch import Tensor
 from ..errors import warn
 from ..points import Frame
 
+SOME = 100  # places of a cloud that speak for all: a share of them is known to .05
 REORDER = 8192  # rows below which everything is in cache anyway
 CACHE = 1 << 18  # numbers that a processor works on at once: with more it takes up to four times as
-MEMORY = 1 << 25  # long; and a device, whose memory several arrays of them have to fit in
+MEMORY = 1 << 24  # long; and a device, whose memory several arrays of them have to fit in
 
 
 def rows_at_once(device: torch.device, width: int) -> int:
@@ -318,25 +319,21 @@ def _outermost(a: Tensor) -> tuple[Tensor, Tensor]:
     is the largest.
     """
     k = a.clone()
-    mean = (k[0, 0] + k[1, 1] + k[2, 2]) / 3
-    for i in range(3):
-        k[i, i] -= mean
+    k.diagonal().sub_(k.diagonal().mean(1, keepdim=True))
     p = k.square().sum((0, 1)).div_(6).sqrt_()
     k /= torch.where(p == 0, 1.0, p)
     half = (k[0] * _cross(k[1], k[2])).sum(0).div_(2).clamp_(-1, 1)
     largest, angle = half >= 0, half.acos() / 3
-    root = 2 * torch.where(largest, angle, angle + 2 * math.pi / 3).cos()
-    for i in range(3):
-        k[i, i] -= root
+    k.diagonal().sub_(2 * torch.where(largest, angle, angle + 2 * math.pi / 3).cos()[:, None])
     vector = _cross(k[0], k[1])
     length = vector.square().sum(0)
-    for i, j in ((0, 2), (1, 2)):
-        other = _cross(k[i], k[j])
+    for i in range(2):
+        other = _cross(k[i], k[2])
         size = other.square().sum(0)
         vector, length = torch.where(size > length, other, vector), torch.maximum(size, length)
     return vector / length.sqrt_(), largest
 
 
 def _cross(x: Tensor, y: Tensor) -> Tensor:
-    (a, b, c), (d, e, f) = x, y
+    (a, b, c), (d, e, f) = x, y  # twice as fast as torch.linalg.cross
     return torch.stack([b * f - c * e, c * d - a * f, a * e - b * d])

@@ -32,8 +32,7 @@ ROWS = 128  # of queries in a block, at least: a matrix product of fewer is slow
 BLOCKS_ON_DEVICE = 1 << 15  # points of few dimensions up to which a GPU compares all pairs
 GRID_ON_DEVICE = 1 << 12  # points from which a GPU sorts a cloud of ordinary space into cells
 EXACT_POINTS = 50_000  # points of many dimensions up to which all pairs are compared ...
-FEW_POINTS = 20_000  # ... on a processor fewer of very many:
-EXACT_WORK = 2e11  # pairs times dimensions (5 s on a core)
+EXACT_WORK = 2e11  # ... on a processor: pairs times dimensions (5 s on a core)
 # of the entries of sparse rows, from which a dense product is faster: 9 times at .2, 40 times at .5
 FILLED = 0.05
 FEW_ROWS = 5000  # compared with each other by any metric
@@ -119,7 +118,7 @@ def _choose(data: Tensor) -> Backend:
     small_on_device = data.device.type != "cpu" and n < BLOCKS_ON_DEVICE
     if d <= KDTREE_DIMENSIONS and not small_on_device:
         return "kdtree"
-    dear = data.device.type == "cpu" and n > FEW_POINTS and float(n) * n * d > EXACT_WORK
+    dear = data.device.type == "cpu" and float(n) * n * d > EXACT_WORK
     return "cells" if n > EXACT_POINTS or dear else "torch"
 
 
@@ -284,9 +283,9 @@ def _other(data: Tensor, metric: str | Callable[..., float], options: dict[str, 
     many, chosen = len(data) > FEW_ROWS, metric
     if isinstance(metric, str):
         known = {name: name for name in VALID_METRICS["brute"]}
-        if (many or metric not in known) and metric not in (
-            known := extra("pynndescent").distances.named_distances
-        ):
+        if many or metric not in known:
+            known = extra("pynndescent").distances.named_distances
+        if metric not in known:
             raise InputError(
                 f"metric must be precomputed or one of {', '.join(sorted(known))}, got {metric!r}"
             )
@@ -297,18 +296,18 @@ def _other(data: Tensor, metric: str | Callable[..., float], options: dict[str, 
         )
     if many:
         return _descent(data, metric, options)
-    rows = data.detach().cpu().numpy()
-    binary = metric in BINARY
-    order, rest = options.get("p", 2) if metric == "minkowski" else 2, dict(options)
-    if metric == "minkowski":
-        rest.pop("p", None)
+
+    def entries(rows: Tensor) -> np.ndarray:
+        found = rows.detach().cpu().numpy()
+        return found != 0 if metric in BINARY else found
+
+    rest = dict(options)
+    order = rest.pop("p", 2) if metric == "minkowski" else 2
     settings = {"metric": chosen, "p": order, "metric_params": rest or None}
-    index = NearestNeighbors(algorithm="brute", n_jobs=cores(1), **settings)
-    index.fit(rows != 0 if binary else rows)
+    index = NearestNeighbors(algorithm="brute", n_jobs=cores(1), **settings).fit(entries(data))
 
     def search(queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        sought = queries.detach().cpu().numpy()
-        lengths, found = index.kneighbors(sought != 0 if binary else sought, k)
+        lengths, found = index.kneighbors(entries(queries), k)
         return torch.from_numpy(found), torch.from_numpy(lengths)
 
     return search
@@ -320,22 +319,18 @@ def _descent(
     options: dict[str, Any] | None = None,
 ) -> Search:
     """Approximate: neighbour descent, by any metric that pynndescent knows."""
-    points, settings = (
-        data.detach().cpu().numpy().astype(np.float32),
-        {"metric_kwds": options, "n_jobs": cores(-1)},
-    )
+    rows = data.detach().cpu().float().numpy()
     index = extra("pynndescent").NNDescent(
-        points, metric=metric, n_neighbors=30, random_state=0, **settings
+        rows, metric=metric, metric_kwds=options, random_state=0, n_jobs=cores(-1)
     )
 
     def search(queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        if queries is data and k <= 30:
-            found, lengths = (part[:, :k] for part in index.neighbor_graph)
+        found, lengths = index.neighbor_graph
+        if queries is data and k <= found.shape[1]:
+            found, lengths = found[:, :k], np.ascontiguousarray(lengths[:, :k])
         else:
-            found, lengths = index.query(queries.detach().cpu().numpy().astype(np.float32), k=k)
-        return torch.from_numpy(found.astype(np.int64)), torch.from_numpy(
-            np.ascontiguousarray(lengths)
-        )
+            found, lengths = index.query(queries.detach().cpu().float().numpy(), k=k)
+        return torch.from_numpy(found.astype(np.int64)), torch.from_numpy(lengths)
 
     return search
 

@@ -36,15 +36,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..neighbors.graph import (
-    FRAME,
-    Edges,
-    Graph,
-    components,
-    local_spacing,
-    sphere_directions,
-    undirected,
-)
+from ..neighbors.graph import FRAME, Edges, Graph, components, local_spacing, undirected
 from .smoother import Smoother
 from .stencil import (
     BALANCE,
@@ -473,7 +465,9 @@ def even_directions(dimension: int) -> Tensor:
     if dimension == 2:
         angle = 2 * math.pi * place / count
         return torch.stack([angle.cos(), angle.sin()], 1)
-    return sphere_directions(count)
+    height, angle = 1 - 2 * (place + 0.5) / count, math.pi * (1 + 5**0.5) * (place + 0.5)
+    ring = (1 - height.square()).sqrt()
+    return torch.stack([ring * angle.cos(), ring * angle.sin(), height], 1)
 
 
 def _ball(dimension: int) -> float:
