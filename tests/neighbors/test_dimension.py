@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe.neighbors.graph import (
-    Graph,
-    build_graph,
-    cloud_dimensions,
-    estimate_dimension,
-    stack,
-)
+from eigenprobe.neighbors.graph import Graph, build_graph, cloud_dimensions, estimate_dimension
 from tests import clouds as c
 
 
@@ -128,7 +122,8 @@ def test_curves_and_surfaces_among_more_columns(columns: int, rng: np.random.Gen
 def test_stacked_clouds_have_the_dimensions_of_each_alone(rng: np.random.Generator) -> None:
     curve = np.c_[np.linspace(0, 1, 300), np.zeros((300, 2))]
     parts = [c.even(c.random_sphere, 500, rng), curve, rng.random((1500, 3))]
-    graph = stack([build_graph(torch.as_tensor(each), 30) for each in parts])
+    sizes = tuple(len(each) for each in parts)
+    graph = build_graph(torch.from_numpy(np.concatenate(parts)), 30, clouds=sizes)
     assert cloud_dimensions(graph) == [2.0, 1.0, 3.0]
 
 

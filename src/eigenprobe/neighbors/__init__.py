@@ -9,7 +9,6 @@ from .graph import (
     cloud_dimensions,
     components,
     estimate_dimension,
-    stack,
     undirected,
 )
 from .layout import canonical_pose

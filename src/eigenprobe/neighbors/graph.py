@@ -25,7 +25,7 @@ number of neighbours, k ~ r^dim.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -305,26 +305,6 @@ def local_spacing(indices: Tensor, distances: Tensor, real: Tensor | int | None 
         counts = torch.arange(around.shape[1], device=around.device) < share[:, None]
     own = ((squared * counts).sum(1) / share).sqrt().log()
     return ((own + (own[around] * counts).sum(1)) / (share + 1)).exp()
-
-
-def stack(graphs: Sequence[Graph]) -> Graph:
-    """Several graphs with equal numbers of neighbours as one, without edges between them."""
-    if len({(g.k, g.metric, g.self_loops) for g in graphs}) != 1:
-        raise InputError("expected graphs of one metric and one number of neighbours to stack")
-    sizes = [g.n for g in graphs]
-    first = torch.tensor([0, *sizes[:-1]]).cumsum(0).tolist()
-    doubtful = [
-        g.doubtful + start for g, start in zip(graphs, first, strict=True) if g.doubtful is not None
-    ]
-    return replace(
-        graphs[0],
-        points=torch.cat([g.points for g in graphs]),
-        indices=torch.cat([g.indices + start for g, start in zip(graphs, first, strict=True)]),
-        distances=torch.cat([g.distances for g in graphs]),
-        clouds=tuple(sizes),
-        ordered=all(g.ordered for g in graphs),
-        doubtful=torch.cat(doubtful) if doubtful else None,
-    )
 
 
 @validated

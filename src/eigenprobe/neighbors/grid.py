@@ -1,5 +1,5 @@
 """Nearest neighbours by cells: exact in at most three dimensions (`grid_search`), nearly so in many
-(`CellIndex`).
+(`cell_search`).
 
     cell_i = floor((x_i - low) / h)        points sorted by (cloud, cell): a row of three cells is
     one range of them found:  distance k <= distance of x_i to the border of the 3^d cells around it
@@ -30,6 +30,9 @@ from torch import Tensor
 from ..host.threads import side_by_side
 from .layout import SOME, Segments, rows_at_once
 
+Lists = tuple[Tensor, Tensor]  # indices and distances (m, k)
+Search = Callable[[Tensor, int], Lists]
+
 STEP = 1.7  # from one size of the cells to the next
 MOST = 1e5  # cells along an axis: their numbers, of thousands of clouds too, are below 2^63
 
@@ -58,7 +61,7 @@ def grid_search(
     size = usual / STEP ** int(math.log(usual / few, STEP))
     waiting = torch.arange(len(sought), device=points.device)
     while len(waiting) and size < 2 * STEP * extent:  # cells of the extent leave no point out
-        grid = _Grid((points, owner), (sought, own), low, size)
+        grid = _Grid(points, owner, sought, own, low, size)
         waiting = grid.search(waiting, k, indices, distances)
         size *= STEP
     return indices, distances
@@ -90,20 +93,19 @@ class _Grid:
     """
 
     def __init__(
-        self, data: tuple[Tensor, Tensor], sought: tuple[Tensor, Tensor], low: Tensor, size: float
+        self, points: Tensor, owner: Tensor, sought: Tensor, own: Tensor, low: Tensor, size: float
     ) -> None:
-        """Points and their clouds, those that are sorted and those that are sought; no point is
-        below ``low``.
+        """Points and their clouds ``owner (n,)``, which are sorted, and those that are sought; no
+        point is below ``low``.
         """
-        (points, owner), (self.points, self.owner) = data, sought
-        self.size, self.place = size, (self.points - low) / size  # in cells
-        self.cell = (
-            self.place.long() + 1
-        )  # an empty layer all around: rows of cells do not run on in the next one
-        cell = self.cell if self.points is points else ((points - low) / size).long() + 1
+        self.points, self.owner, self.size = sought, own, size
+        self.place = (sought - low) / size  # in cells
+        # An empty layer all around: rows of cells do not run on in the next one.
+        self.cell = self.place.long() + 1
+        cell = self.cell if sought is points else ((points - low) / size).long() + 1
         self.counts = (torch.maximum(self.cell.amax(0), cell.amax(0)) + 2).tolist()
-        key, self.order = self._key(cell, owner).sort()
-        self.key, self.sorted = key, [x.contiguous() for x in points[self.order].unbind(1)]
+        self.key, self.order = self._key(cell, owner).sort()
+        self.sorted = [x.contiguous() for x in points[self.order].unbind(1)]
 
     def _key(self, cell: Tensor, owner: Tensor) -> Tensor:
         key = owner
@@ -123,7 +125,9 @@ class _Grid:
             width = int(widths[at])
             part = ready[at : at + rows_at_once(rows.device, width)]
             found, near = self._nearest(rows[part], first[part], ends[part], width, k)
-            done = (near[:, -1] <= self._border(rows[part])) | whole
+            inside = self.place[rows[part]].frac()
+            border = self.size * (1 + torch.minimum(inside, 1 - inside).amin(1))
+            done = (near[:, -1] <= border * (1 - 1e-9)) | whole
             sure = done.nonzero()[:, 0]
             indices[rows[part[sure]]], distances[rows[part[sure]]] = found[sure], near[sure]
             failed.append(rows[part[~done]])
@@ -159,78 +163,63 @@ class _Grid:
         near, chosen = squared.topk(k, largest=False)
         return self.order[place.gather(1, chosen)], near.sqrt()
 
-    def _border(self, rows: Tensor) -> Tensor:
-        """The distance of every point to the border of the cells around its own."""
-        inside = self.place[rows].frac()
-        return (1 + torch.minimum(inside, 1 - inside).amin(1)) * self.size * (1 - 1e-9)
 
-
-class CellIndex:
-    """Rows ``data (n, d)`` in cells; ``exact(rows, queries, k)`` is the search among the rows of a
-    few cells.
+def cell_search(data: Tensor, exact: Callable[[Tensor, Tensor, int], Lists]) -> Search:
+    """The search among rows ``data (n, d)`` in cells; ``exact(rows, queries, k)`` is that among the
+    rows of a few cells.
     """
+    n = len(data)
+    count = max(1, n // (ROWS if data.device.type == "cpu" else ROWS_ON_DEVICE))
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(0))
+    sample = data[order[: SAMPLE * count].to(data.device)]
+    centres = sample[:count].clone()
 
-    def __init__(
-        self, data: Tensor, exact: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
-    ) -> None:
-        self.data, self.exact, n = data, exact, len(data)
-        count = max(1, n // (ROWS if data.device.type == "cpu" else ROWS_ON_DEVICE))
-        order = torch.randperm(n, generator=torch.Generator().manual_seed(0))
-        sample = data[order[: SAMPLE * count].to(data.device)]
-        self.centres = sample[:count].clone()
-        for _ in range(ROUNDS):
-            cell = self._cell(sample)
-            sizes = torch.bincount(cell, minlength=count)[:, None]
-            means = torch.zeros_like(self.centres).index_add_(0, cell, sample) / sizes
-            self.centres = torch.where(sizes > 0, means, self.centres)
-        self.cell = self._cell(data)
-        self.sizes = torch.bincount(self.cell, minlength=count).tolist()
-        self.members = self.cell.argsort(stable=True).split(self.sizes)
-        some = data[:: max(1, n // SOME)]
-        true = exact(data, some, min(n, NEIGHBOURS))[0]
-        self.searched = SEARCHED
-        while self.searched < n:
-            found = self.search(some, NEIGHBOURS)[0]
-            if float((found[:, :, None] == true[:, None]).any(1).double().mean()) >= RECALL:
-                break
-            self.searched *= 2
+    def cells(rows: Tensor) -> Tensor:
+        norms = centres.square().sum(1)
+        parts = rows.split(rows_at_once(rows.device, count))
 
-    def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        def nearest(part: Tensor) -> Tensor:
+            return torch.addmm(norms, part, centres.T, alpha=-2).argmin(1)
+
+        return torch.cat(side_by_side(nearest, parts, rows.device))
+
+    for _ in range(ROUNDS):
+        cell = cells(sample)
+        sizes = torch.bincount(cell, minlength=count)[:, None]
+        means = torch.zeros_like(centres).index_add_(0, cell, sample) / sizes
+        centres = torch.where(sizes > 0, means, centres)
+    known = cells(data)
+    sizes = torch.bincount(known, minlength=count).cpu()
+    members = known.argsort(stable=True).split(sizes.tolist())
+
+    def search(queries: Tensor, k: int) -> Lists:
         """The ``k`` nearest rows of every query among those of the nearest cells, or among all
-        where they are few: indices and distances ``(m, k)``."""
-        if self.searched >= len(self.data):
-            return self.exact(self.data, queries, k)
-        cell = self.cell if queries is self.data else self._cell(queries)
-        parts = cell.argsort(stable=True).split(
-            torch.bincount(cell, minlength=len(self.centres)).tolist()
-        )
+        where they are few.
+        """
+        if searched >= n:
+            return exact(data, queries, k)
+        cell = known if queries is data else cells(queries)
+        parts = cell.argsort(stable=True).split(torch.bincount(cell, minlength=count).tolist())
         indices = torch.empty((len(queries), k), dtype=torch.int64, device=queries.device)
         distances = torch.empty((len(queries), k), dtype=queries.dtype, device=queries.device)
 
         def fill(number: int) -> None:
-            rows, part = self._rows(number, k), parts[number]
-            found, lengths = self.exact(self.data.index_select(0, rows), queries[part], k)
-            indices[part], distances[part] = rows[found], lengths
+            nearest = (centres - centres[number]).square().sum(1).argsort().cpu()
+            few = int((sizes[nearest].cumsum(0) < max(searched, 4 * k)).sum()) + 1
+            rows = torch.cat([members[each] for each in nearest[:few].tolist()])
+            found, lengths = exact(data.index_select(0, rows), queries[parts[number]], k)
+            indices[parts[number]], distances[parts[number]] = rows[found], lengths
 
-        side_by_side(
-            fill, [number for number, part in enumerate(parts) if len(part)], queries.device
-        )
+        filled = [number for number, part in enumerate(parts) if len(part)]
+        side_by_side(fill, filled, queries.device)
         return indices, distances
 
-    def _rows(self, number: int, k: int) -> Tensor:
-        """The rows of the nearest cells, enough of them."""
-        nearest = (self.centres - self.centres[number]).square().sum(1).argsort().tolist()
-        chosen, total = [], 0
-        while total < max(self.searched, 4 * k) and len(chosen) < len(nearest):
-            cell = nearest[len(chosen)]
-            chosen.append(self.members[cell])
-            total += self.sizes[cell]
-        return torch.cat(chosen)
-
-    def _cell(self, rows: Tensor) -> Tensor:
-        norms, step = self.centres.square().sum(1), rows_at_once(rows.device, len(self.centres))
-
-        def nearest(part: Tensor) -> Tensor:
-            return torch.addmm(norms, part, self.centres.T, alpha=-2).argmin(1)
-
-        return torch.cat(side_by_side(nearest, rows.split(step), rows.device))
+    searched = SEARCHED
+    some = data[:: max(1, n // SOME)]
+    true = exact(data, some, min(n, NEIGHBOURS))[0]
+    while searched < n:
+        found = search(some, NEIGHBOURS)[0]
+        if float((found[:, :, None] == true[:, None]).any(1).double().mean()) >= RECALL:
+            break
+        searched *= 2
+    return search

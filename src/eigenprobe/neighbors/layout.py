@@ -1,8 +1,7 @@
 """How points lie in memory: many clouds stacked as one, and orders that keep neighbours near.
 
     values (n, ...), n = n_1 + ... + n_b     sum, mean (b, ...)    spread (b, ...) -> (n, ...)
-    padded (b, most, ...) points (b, n, d) -> distances, indices (b, n, k) of the k nearest others,
-    brute force
+    padded (b, most, ...)
 
 Whatever is taken within each of the stacked clouds is one operation; no atomic additions: sums are
 those of padded rows, the same in every run.  Searches and sparse products are bound by memory: at
@@ -158,30 +157,6 @@ def framed(points: Tensor, each: Segments) -> tuple[Tensor, list[Frame], Tensor]
         frames,
         scale,
     )
-
-
-def nearest(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Distances and indices `(b, n, k)` of the `k` nearest others, ascending; exact, batched."""
-    # Differences, not the Gram form: three coordinates are cheap and neighbours at 1e-3 survive
-    # TF32 settings. One coordinate at a time: torch.cdist without its matrix form takes tens of
-    # times longer on a GPU.
-    distance = torch.zeros(
-        *points.shape[:2], points.shape[1], dtype=points.dtype, device=points.device
-    )
-    for x in points.unbind(-1):
-        distance.add_((x[:, :, None] - x[:, None]).square_())
-    distance.sqrt_()
-    distance.diagonal(dim1=-2, dim2=-1).fill_(float("inf"))
-    if not distance.is_cuda:
-        values, index = distance.topk(k, largest=False)
-        return values, index
-    found = []
-    for _ in range(
-        k
-    ):  # on a GPU k reductions are many times quicker than one selection along rows this long
-        found.append(distance.min(-1, keepdim=True))
-        distance.scatter_(-1, found[-1].indices, float("inf"))
-    return torch.cat([f.values for f in found], -1), torch.cat([f.indices for f in found], -1)
 
 
 def memory_order(matrix: Tensor, points: Tensor | None = None) -> Tensor | None:

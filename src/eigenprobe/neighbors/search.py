@@ -19,12 +19,11 @@ from torch import Tensor
 
 from ..errors import InputError, extra
 from ..host.threads import cores, side_by_side
-from .grid import CellIndex, grid_search
+from .grid import Lists, Search, cell_search, grid_search
 from .layout import MEMORY, REORDER, morton_order, rows_at_once
 
 Metric = Literal["euclidean", "cosine"]
 Backend = Literal["auto", "kdtree", "torch", "cells", "pynndescent"]
-Search = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 KDTREE_DIMENSIONS = 12  # above this a KD-tree visits most of its leaves
 QUERIES = 2048  # of a KD-tree, that a core takes at once
 GROUP = 12  # columns of scores that a minimum stands for
@@ -52,7 +51,7 @@ HARMLESS = 1e-3  # rounding of a squared distance that may choose among a cloud'
 
 def query(
     points: Tensor, new: Tensor, k: int, metric: Metric = "euclidean", backend: Backend = "auto"
-) -> tuple[Tensor, Tensor]:
+) -> Lists:
     """The ``k`` nearest of ``points (n, d)`` for every new point: indices and distances, ``(m,
     k)``. A row depends on its own point alone, ties included: they go to the lower index, or as the
     tree finds them.
@@ -64,7 +63,7 @@ def query(
 
 def nearest_rows(
     data: Tensor, queries: Tensor, k: int, backend: Backend = "auto", ordered: bool = False
-) -> tuple[Tensor, Tensor]:
+) -> Lists:
     """Euclidean ``k`` nearest rows of ``data`` for every row of ``queries``; one function over all
     backends.
     """
@@ -135,7 +134,7 @@ def search_space(points: Tensor, metric: str) -> Tensor:
     raise InputError(f"metric must be 'euclidean' or 'cosine', got {metric!r}")
 
 
-def without_self(indices: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
+def without_self(indices: Tensor, distances: Tensor) -> Lists:
     """Lists ``(n, k - 1)`` without the point itself, whose index is its row.
 
     Where copies fill a list and it is missing, the farthest goes.
@@ -149,7 +148,7 @@ def without_self(indices: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
     return indices[~own].reshape(shape), distances[~own].reshape(shape)
 
 
-def self_first(indices: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
+def self_first(indices: Tensor, distances: Tensor) -> Lists:
     """Put the point itself in column 0. Duplicates tie at distance zero, so it may stand later or
     be missing.
     """
@@ -158,7 +157,7 @@ def self_first(indices: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat([own, others], 1), torch.cat([torch.zeros_like(distances[:, :1]), lengths], 1)
 
 
-def nearest_sparse(matrix: Any, k: int, metric: Metric) -> tuple[Tensor, Tensor]:
+def nearest_sparse(matrix: Any, k: int, metric: Metric) -> Lists:
     """The ``k`` nearest other rows of every row of a scipy CSR matrix, exactly: indices and
     distances ``(n, k)``.
 
@@ -199,7 +198,7 @@ def _kdtree(data: Tensor) -> Search:
 
     tree = cKDTree(data.detach().cpu().numpy(), balanced_tree=False)
 
-    def search(queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    def search(queries: Tensor, k: int) -> Lists:
         parts = [part.numpy() for part in queries.detach().cpu().split(QUERIES)]
         found = side_by_side(partial(tree.query, k=np.arange(1, k + 1)), parts)
         lengths, indices = (np.concatenate(each) for each in zip(*found, strict=True))
@@ -208,7 +207,7 @@ def _kdtree(data: Tensor) -> Search:
     return search
 
 
-def _blocks(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _blocks(data: Tensor, queries: Tensor, k: int) -> Lists:
     """Exact search by blocks of ``|x|^2 - 2<x, y>``; winners' distances are computed again without
     cancellation, and rows where rounding may have chosen are searched in double precision.
     """
@@ -243,7 +242,7 @@ def _blocks(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return indices, lengths
 
 
-def ranked(data: Tensor, queries: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
+def ranked(data: Tensor, queries: Tensor, near: Tensor) -> Lists:
     """Candidates ``(m, c)`` of queries ``(m, d)``, by their distances ``(m, c)``; ties by index."""
     near = near.sort(1).values
     lengths = torch.empty(near.shape, dtype=data.dtype, device=data.device)
@@ -306,7 +305,7 @@ def _other(data: Tensor, metric: str | Callable[..., float], options: dict[str, 
     settings = {"metric": chosen, "p": order, "metric_params": rest or None}
     index = NearestNeighbors(algorithm="brute", n_jobs=cores(1), **settings).fit(entries(data))
 
-    def search(queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    def search(queries: Tensor, k: int) -> Lists:
         lengths, found = index.kneighbors(entries(queries), k)
         return torch.from_numpy(found), torch.from_numpy(lengths)
 
@@ -324,7 +323,7 @@ def _descent(
         rows, metric=metric, metric_kwds=options, random_state=0, n_jobs=cores(-1)
     )
 
-    def search(queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    def search(queries: Tensor, k: int) -> Lists:
         found, lengths = index.neighbor_graph
         if queries is data and k <= found.shape[1]:
             found, lengths = found[:, :k], np.ascontiguousarray(lengths[:, :k])
@@ -338,6 +337,6 @@ def _descent(
 SEARCHES: dict[str, Callable[[Tensor], Search]] = {
     "kdtree": _kdtree,
     "torch": lambda data: partial(_blocks, data),
-    "cells": lambda data: CellIndex(data, _blocks).search,
+    "cells": partial(cell_search, exact=_blocks),
     "pynndescent": _descent,
 }

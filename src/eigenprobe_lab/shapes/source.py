@@ -19,8 +19,7 @@ from torch import Tensor
 
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import farthest_points
-from eigenprobe.neighbors.graph import components
-from eigenprobe.neighbors.layout import nearest
+from eigenprobe.neighbors.graph import build_graph
 
 # They enter their families, in this order.
 from . import creatures, forms, artefacts  # isort: skip  # noqa: F401
@@ -271,7 +270,5 @@ def connected(points: Tensor, k: int = 8) -> Tensor:
     ``k`` nearest neighbours.
     """
     b, n = points.shape[:2]
-    first = n * torch.arange(b, device=points.device)[:, None, None]
-    heads = torch.arange(b * n, device=points.device).repeat_interleave(k)
-    _, labels = components(heads, (nearest(points, k)[1] + first).flatten(), b * n)
+    _, labels = build_graph(points.flatten(0, 1), k, clouds=(n,) * b).components()
     return torch.bincount(labels)[labels].view(b, n).amax(-1) / n
