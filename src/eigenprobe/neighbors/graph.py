@@ -355,8 +355,7 @@ def build_graph(
 
 
 TIED = 1e-6  # relative difference of distances that are equal but for rounding
-PCA_DIMENSIONS = 16  # ambient ones up to which variances of neighbours tell curves and surfaces
-NEAREST = 16  # neighbours whose variances are compared
+NEAREST = 16  # neighbours whose variances are compared, in as many columns at most
 AROUND = 3  # every third neighbour speaks for the surroundings of a place
 SPREAD = 0.25  # r_a of a further dimension; a curve with noise of two spacings reaches it
 OPEN = 0.4  # e of a point that is surrounded
@@ -366,7 +365,7 @@ INSIDE = 0.35  # share of surrounded points in a solid: 0 on plates and tubes, .
 def estimate_dimension(graph: Graph) -> float:
     """The intrinsic dimension of the whole cloud: in ordinary space that of most of its places."""
     graph, d = graph.without_loops(), graph.points.shape[1]
-    if graph.metric == "euclidean" and 0 < d <= PCA_DIMENSIONS:
+    if graph.metric == "euclidean" and 0 < d <= NEAREST:
         rows = _centres(graph).flatten()
         if d <= 3:
             return float(_ordinary(graph, rows).mode().values)

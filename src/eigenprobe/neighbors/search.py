@@ -5,8 +5,8 @@
 Euclidean distance, or cosine distance ``1 - <x, y>/(|x||y|)``, which is half the squared Euclidean
 distance of the normalised points, so that one search serves both. Backends are isolated behind
 `searcher`: a KD-tree for few dimensions, blocks of a matrix product for many (any device), and
-approximate ones: cells (`cells`, chosen for more than 50 000 points of many dimensions), neighbour
-descent (pynndescent, which has other metrics).
+approximate ones: cells (chosen for more than 50 000 points of many dimensions), neighbour descent
+(pynndescent, which has other metrics). On a device clouds of ordinary space are sorted into a grid.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,6 @@ QUERIES = 2048  # of a KD-tree, that a core takes at once
 GROUP = 12  # columns of scores that a minimum stands for
 ROWS = 128  # of queries in a block, at least: a matrix product of fewer is slower
 BLOCKS_ON_DEVICE = 1 << 15  # points of few dimensions up to which a GPU compares all pairs
-GRID_ON_DEVICE = 1 << 12  # points from which a GPU sorts a cloud of ordinary space into cells
 EXACT_POINTS = 50_000  # points of many dimensions up to which all pairs are compared ...
 EXACT_WORK = 2e11  # ... on a processor: pairs times dimensions (5 s on a core)
 # of the entries of sparse rows, from which a dense product is faster: 9 times at .2, 40 times at .5
@@ -67,12 +66,11 @@ def nearest_rows(
     """Euclidean ``k`` nearest rows of ``data`` for every row of ``queries``; one function over all
     backends.
     """
-    if backend == "auto":
-        many = min(len(data), len(queries)) > GRID_ON_DEVICE or (
-            len(data) >= BLOCKS_ON_DEVICE and len(queries) > 0
-        )
-        if data.device.type != "cpu" and data.shape[1] <= 3 and many:
+    if backend == "auto" and data.device.type != "cpu" and data.shape[1] <= 3:
+        if len(data) * len(queries) > MEMORY:  # more pairs than one block holds
             return grid_search(data, k, queries=None if data is queries else queries)
+        backend = "torch"
+    if backend == "auto":
         backend = _choose(data)
     few = ordered or data.shape[1] > 3 or len(data) <= REORDER
     if backend != "kdtree" or data is not queries or few:
@@ -167,6 +165,7 @@ def nearest_sparse(matrix: Any, k: int, metric: Metric) -> Lists:
     squares = np.asarray(x.multiply(x).sum(1)).ravel()
     if metric == "cosine":
         x = x.multiply(1 / np.sqrt(np.maximum(squares, np.finfo(x.dtype).tiny))[:, None]).tocsr()
+        squares = np.ones_like(squares)
     (n, d), size = x.shape, max(1, MEMORY // x.shape[0])
     filled, wide = x.nnz > FILLED * n * d, max(1, MEMORY // d)
     others = [x[start : start + wide] for start in range(0, n, wide)] if filled else x.T.tocsr()
@@ -178,16 +177,13 @@ def nearest_sparse(matrix: Any, k: int, metric: Metric) -> Lists:
             scores = np.concatenate([rows @ each.toarray().T for each in others], 1)
         else:
             scores = (block @ others).toarray()
-        if metric == "cosine":
-            scores = 1 - scores
-        else:
-            scores = squares[start : start + size, None] + squares - 2 * scores
+        scores = squares[start : start + size, None] + squares - 2 * scores
         scores[np.arange(len(scores)), np.arange(start, start + len(scores))] = np.inf
         distances, near = torch.from_numpy(scores).topk(k, largest=False)
         found.append(near)
         lengths.append(distances.clamp_min(0))
     distances = torch.cat(lengths)
-    return torch.cat(found), (distances if metric == "cosine" else distances.sqrt()).float()
+    return torch.cat(found), (distances / 2 if metric == "cosine" else distances.sqrt()).float()
 
 
 def _kdtree(data: Tensor) -> Search:
@@ -329,7 +325,8 @@ def _descent(
             found, lengths = found[:, :k], np.ascontiguousarray(lengths[:, :k])
         else:
             found, lengths = index.query(queries.detach().cpu().float().numpy(), k=k)
-        return torch.from_numpy(found.astype(np.int64)), torch.from_numpy(lengths)
+        lists = torch.from_numpy(found.astype(np.int64)), torch.from_numpy(lengths)
+        return lists[0].to(data.device), lists[1].to(data.device)
 
     return search
 
