@@ -75,9 +75,8 @@ class Edges:
         size = rows_at_once(weight.device, d**2)
         total = weight.new_zeros((self.n, d * d))
         for ends, vectors in ((self.head, ahead), (self.tail, behind)):
-            for at, w, v in zip(
-                *(each.split(size) for each in (ends, weight, vectors)), strict=True
-            ):
+            parts = (each.split(size) for each in (ends, weight, vectors))
+            for at, w, v in zip(*parts, strict=True):
                 total.index_add_(0, at, (v[..., None] * (w[:, None] * v)[:, None]).flatten(1))
         found = total.unflatten(1, (d, d))
         return found.triu() + found.triu(1).mT  # symmetric to the last digit
@@ -97,14 +96,10 @@ def undirected(indices: Tensor, keep: Tensor | None = None) -> tuple[Edges, Tens
     ([0, 1], [1, 2], [0, 0, 1])
     """
     n, k = indices.shape
-    if keep is None:
-        rows, columns = (
-            torch.arange(n, device=indices.device).repeat_interleave(k),
-            indices.reshape(-1),
-        )
-    else:
-        rows, place = keep.nonzero(as_tuple=True)
-        columns = indices[rows, place]
+    rows, columns = torch.arange(n, device=indices.device).repeat_interleave(k), indices.flatten()
+    if keep is not None:
+        kept = keep.flatten().nonzero()[:, 0]
+        rows, columns = rows[kept], columns[kept]
     key, order = (torch.minimum(rows, columns) * n + torch.maximum(rows, columns)).sort()
     first = torch.ones_like(key, dtype=torch.bool)
     torch.ne(key[1:], key[:-1], out=first[1:])
@@ -248,14 +243,10 @@ class Graph:
 
     def numpy(self) -> Graph:
         """The same graph of numpy arrays."""
-        return self._map(
-            lambda values: values.detach().cpu().numpy() if isinstance(values, Tensor) else values
-        )
+        return self._map(lambda values: torch.as_tensor(values).numpy(force=True))
 
     def _map(self, convert: Callable[[Any], Any]) -> Graph:
-        names = ("points", "indices", "distances") + (
-            () if self.doubtful is None else ("doubtful",)
-        )
+        names = ["points", "indices", "distances", *([] if self.doubtful is None else ["doubtful"])]
         return replace(self, **{name: convert(getattr(self, name)) for name in names})
 
     def truncate(self, k: int) -> Graph:

@@ -84,8 +84,7 @@ class Segments:
     @cached_property
     def place(self) -> Tensor:
         """The row of every point ``(n,)`` among those of the padded batch."""
-        shift = torch.arange(len(self), device=self.device) * self.most - self.first
-        return torch.arange(len(self.owner), device=self.device) + shift[self.owner]
+        return self.real.flatten().nonzero()[:, 0]
 
     @cached_property
     def real(self) -> Tensor:
@@ -120,10 +119,7 @@ class Segments:
         """``(b,)`` of ``values (n,)``; of an even number of points the lower of the two in the
         middle.
         """
-        if self.equal:
-            return self.padded(values).median(1).values
-        ascending = self.padded(values, torch.inf).sort(1).values
-        return ascending.gather(1, ((self.counts - 1) // 2)[:, None])[:, 0]
+        return self.padded(values, torch.nan).nanmedian(1).values
 
     def spread(self, numbers: Tensor) -> Tensor:
         """A number ``(b, ...)`` per cloud at all of its points."""
