@@ -197,8 +197,9 @@ def _kdtree(data: Tensor) -> Search:
     def search(queries: Tensor, k: int) -> Lists:
         parts = [part.numpy() for part in queries.detach().cpu().split(QUERIES)]
         found = side_by_side(partial(tree.query, k=np.arange(1, k + 1)), parts)
-        lengths, indices = (np.concatenate(each) for each in zip(*found, strict=True))
-        return tuple(torch.from_numpy(each).to(queries.device) for each in (indices, lengths))
+        arrays = (torch.from_numpy(np.concatenate(each)) for each in zip(*found, strict=True))
+        lengths, indices = (each.to(queries.device) for each in arrays)
+        return indices, lengths
 
     return search
 
@@ -325,8 +326,8 @@ def _descent(
             found, lengths = found[:, :k], np.ascontiguousarray(lengths[:, :k])
         else:
             found, lengths = index.query(queries.detach().cpu().float().numpy(), k=k)
-        lists = torch.from_numpy(found.astype(np.int64)), torch.from_numpy(lengths)
-        return lists[0].to(data.device), lists[1].to(data.device)
+        indices = torch.from_numpy(found.astype(np.int64))
+        return indices.to(data.device), torch.from_numpy(lengths).to(data.device)
 
     return search
 
