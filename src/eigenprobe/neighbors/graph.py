@@ -13,8 +13,8 @@ The intrinsic dimension of a cloud: that of most of its places.
     e   = min_i (second largest of <x - y_i, y_j - x> / |y_i - x| |y_j - x|)  the emptiest side
 
 In ordinary space a place has one dimension and one more for each r_a above 1/4, medians of the
-points around it; the third only where many of those points are surrounded (e large: no side is
-empty).  Each number alone fails: r_3 is large on a thin plate, whose two sides share
+points around it; the third only where a quarter of those points are surrounded (e large: no side
+is empty).  Each number alone fails: r_3 is large on a thin plate, whose two sides share
 neighbourhoods, but every point of a plate has an empty side; e is large on a noisy surface, but its
 neighbourhoods are still flat.  A curve or a surface with noise below the spacing keeps its
 dimension; noise well above the spacing makes a curve a tube and a surface a slab, which no
@@ -348,9 +348,9 @@ def build_graph(
 TIED = 1e-6  # relative difference of distances that are equal but for rounding
 NEAREST = 16  # neighbours whose variances are compared, in as many columns at most
 AROUND = 3  # every third neighbour speaks for the surroundings of a place
-SPREAD = 0.25  # r_a of a further dimension; a curve with noise of two spacings reaches it
-OPEN = 0.4  # e of a point that is surrounded
-INSIDE = 0.35  # share of surrounded points in a solid: 0 on plates and tubes, .6 in solids
+# r_a of a further dimension, and the share of surrounded points around a place in a solid
+QUARTER = 0.25
+OPEN = 0.45  # e of a point that is surrounded
 
 
 def estimate_dimension(graph: Graph) -> float:
@@ -360,7 +360,7 @@ def estimate_dimension(graph: Graph) -> float:
         rows = _centres(graph).flatten()
         if d <= 3:
             return float(_ordinary(graph, rows).mode().values)
-        axes = int((_variances(graph, rows).median(0).values > SPREAD).sum())
+        axes = int((_variances(graph, rows).median(0).values > QUARTER).sum())
         if axes <= 2:
             return float(max(1, axes))
     near, far = graph.distances[:, graph.k // 2 - 1], graph.distances[:, -1]
@@ -391,11 +391,11 @@ def _ordinary(graph: Graph, centres: Tensor) -> Tensor:
     around = torch.cat([centres[:, None], graph.indices[centres, ::AROUND]], 1)
     rows, place = around.unique(return_inverse=True)
     typical = _variances(graph, rows)[place].median(1).values  # (s, d)
-    label = 1 + (typical[:, 1:2] > SPREAD).sum(1)
+    label = 1 + (typical[:, 1:2] > QUARTER).sum(1)
     if typical.shape[1] == 3:
-        thick = ((label == 2) & (typical[:, 2] > SPREAD)).nonzero()[:, 0]
+        thick = ((label == 2) & (typical[:, 2] > QUARTER)).nonzero()[:, 0]
         rows, place = around[thick].unique(return_inverse=True)
-        label[thick] += _surrounded(graph, rows)[place].mean(1) > INSIDE
+        label[thick] += _surrounded(graph, rows)[place].mean(1) > QUARTER
     return label
 
 
