@@ -19,7 +19,6 @@ from eigenprobe.neighbors.search import (
     nearest_sparse,
     query,
     searcher,
-    self_first,
     without_self,
 )
 from eigenprobe.smoothers.neighbourhood import neighbourhood_smoother
@@ -140,21 +139,6 @@ def test_a_point_is_left_out_of_its_own_list_wherever_it_stands() -> None:
     assert plain.tolist() == [[1], [0]] and lengths.tolist() == [[2], [3]]
 
 
-def test_a_point_comes_first_in_its_own_list() -> None:
-    """The others follow in their order, ascending; the last one goes where the point itself is
-    missing.
-    """
-    indices = torch.tensor([[0, 5, 6], [4, 9, 1], [7, 8, 9]])
-    found, lengths = self_first(indices, torch.tensor([[0.0, 1, 2], [0, 0, 0], [0, 0.5, 3]]))
-    assert found.tolist() == [[0, 5, 6], [1, 4, 9], [2, 7, 8]]
-    assert lengths.tolist() == [[0, 1, 2], [0, 0, 0], [0, 0, 0.5]]
-    alone, nothing = self_first(
-        torch.tensor([[0], [0]]), torch.zeros((2, 1))
-    )  # of two copies, one neighbour each
-    assert alone.tolist() == [[0], [1]] and nothing.tolist() == [[0], [0]]
-    assert indices.tolist() == [[0, 5, 6], [4, 9, 1], [7, 8, 9]]  # the given lists stay
-
-
 @pytest.mark.parametrize(
     "metric", ["manhattan", "minkowski", "minkowski of its own order", "jaccard"]
 )
@@ -191,20 +175,6 @@ def test_copies_among_sparse_rows_are_at_distance_zero(
     assert bool(torch.isfinite(lengths).all()) and float(lengths.min()) >= 0
     assert float(lengths.max()) < (1e-3 if metric == "euclidean" else 1e-12)
     assert bool((found // 3 == torch.arange(120)[:, None] // 3).all())
-
-
-def test_lists_of_any_length_begin_with_their_point(rng: np.random.Generator) -> None:
-    for n, k in ((7, 3), (4, 6)):
-        indices = torch.from_numpy(np.stack([rng.permutation(np.arange(20))[:k] for _ in range(n)]))
-        distances = torch.from_numpy(np.sort(rng.random((n, k)), 1))
-        found, lengths = self_first(indices, distances)
-        assert found[:, 0].tolist() == list(range(n)) and lengths[:, 0].tolist() == [0] * n
-        for row in range(n):
-            before = indices[row].tolist()
-            at = before.index(row) if row in before else k - 1
-            others = [j for j in range(k) if j != at]  # still ascending
-            assert found[row].tolist() == [row, *(before[j] for j in others)]
-            assert lengths[row, 1:].tolist() == [float(distances[row, j]) for j in others]
 
 
 def test_rows_without_a_direction_are_named(rng: np.random.Generator) -> None:

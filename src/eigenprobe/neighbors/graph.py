@@ -39,7 +39,7 @@ from ..host.validation import validated
 from ..points import as_tensor
 from .grid import grid_search
 from .layout import SOME, Segments, principal_axes, rows_at_once
-from .search import Backend, Metric, nearest_rows, search_space, self_first, without_self
+from .search import Backend, Metric, nearest_rows, search_space, without_self
 
 FRAME = 10  # neighbours that span a tangent plane
 RING = 6  # neighbours round a point of an even surface, whose distances are the spacing
@@ -337,8 +337,11 @@ def build_graph(
         first = Segments(sizes, points.device).first
         indices = torch.cat([near + start for (near, _), start in zip(found, first, strict=True)])
         distances = torch.cat([lengths for _, lengths in found])
-    arrange = self_first if self_loops else without_self
-    indices, distances = arrange(indices, distances)
+    indices, distances = without_self(indices, distances)
+    if self_loops:
+        own = torch.arange(len(points), device=points.device)[:, None]
+        indices = torch.cat([own, indices], 1)
+        distances = torch.nn.functional.pad(distances, (1, 0))
     if metric == "cosine":
         distances = distances.square() / 2
     graph = Graph(points, indices, distances.to(points.dtype), metric, self_loops, clouds, ordered)

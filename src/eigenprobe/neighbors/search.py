@@ -146,15 +146,6 @@ def without_self(indices: Tensor, distances: Tensor) -> Lists:
     return indices[~own].reshape(shape), distances[~own].reshape(shape)
 
 
-def self_first(indices: Tensor, distances: Tensor) -> Lists:
-    """Put the point itself in column 0. Duplicates tie at distance zero, so it may stand later or
-    be missing.
-    """
-    own = torch.arange(len(indices), device=indices.device)[:, None]
-    others, lengths = without_self(indices, distances)
-    return torch.cat([own, others], 1), torch.cat([torch.zeros_like(distances[:, :1]), lengths], 1)
-
-
 def nearest_sparse(matrix: Any, k: int, metric: Metric) -> Lists:
     """The ``k`` nearest other rows of every row of a scipy CSR matrix, exactly: indices and
     distances ``(n, k)``.
