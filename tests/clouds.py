@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 
 from eigenprobe.cloud.farthest import farthest_points
+from eigenprobe.neighbors.graph import Graph, build_graph
 from eigenprobe.smoothers import Smoother, build_smoother
 
 Draw = Callable[[int, np.random.Generator], np.ndarray]
@@ -120,3 +121,9 @@ def alignment(vectors: np.ndarray, functions: np.ndarray, mass: np.ndarray) -> f
 def sphere_smoother(n: int = 120) -> Smoother:
     """The adaptive smoother of a small even sphere: all its matrices can be written out."""
     return build_smoother(torch.from_numpy(fibonacci_sphere(n)), "adaptive", k=12, dimension=2)
+
+
+def stacked(graphs: Sequence[Graph]) -> Graph:
+    """The graph of the same clouds, stacked."""
+    points = torch.cat([graph.points for graph in graphs])
+    return build_graph(points, graphs[0].k, clouds=tuple(graph.n for graph in graphs))

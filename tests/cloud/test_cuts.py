@@ -8,8 +8,9 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe.cloud.edges import find_suspects, keep_only, real_neighbours
-from eigenprobe.neighbors.graph import build_graph, stack
+from eigenprobe.neighbors.graph import build_graph
 from tests import clouds as c
+from tests.clouds import stacked
 
 
 def sheets(gap: float, m: int = 28, seed: int = 0) -> np.ndarray:
@@ -60,7 +61,7 @@ def test_cuts_do_not_depend_on_pose_unit_order_or_other_clouds(rng: np.random.Ge
     first, second = cuts(x, np.arange(len(x))), cuts((7 * x @ turn)[order] + 3, order)
     assert len(first & second) > 0.95 * len(first | second) > 50
     graphs = [build_graph(torch.from_numpy(each), 30) for each in (sheets(2.0, 16, 4), x)]
-    pairs = real_neighbours(stack(graphs))[1].numpy()
+    pairs = real_neighbours(stacked(graphs))[1].numpy()
     own = {frozenset((pair - 512).tolist()) for pair in pairs if pair.min() >= 512}
     assert len(first & own) > 0.98 * len(first | own)
 

@@ -12,6 +12,7 @@ from eigenprobe.eigen.span import RitzPairs, canonical_signs, orthonormalise, ro
 from eigenprobe.errors import InputError, RankError
 from eigenprobe.smoothers import Smoother, build_smoother
 from tests import clouds as c
+from tests.clouds import stacked
 
 
 @pytest.fixture(scope="module")
@@ -79,10 +80,8 @@ def test_orthonormal_columns_in_any_unit_of_mass(unit: float) -> None:
 
 
 def _twice(smoother: Smoother) -> Smoother:
-    from eigenprobe.neighbors.graph import stack
-
     assert smoother.graph is not None
-    return build_smoother(stack([smoother.graph, smoother.graph]), "adaptive", dimension=2)
+    return build_smoother(stacked([smoother.graph, smoother.graph]), "adaptive", dimension=2)
 
 
 @pytest.mark.parametrize("kind", ["adaptive", "symmetric"])
@@ -233,7 +232,7 @@ def test_a_learned_mass_is_the_square_of_the_first_column() -> None:
 
 
 def test_stacked_clouds_are_rotated_each() -> None:
-    from eigenprobe.neighbors.graph import build_graph, stack
+    from eigenprobe.neighbors.graph import build_graph
 
     x = [
         torch.from_numpy(s * c.fibonacci_sphere(90) @ np.diag([1.0, t, 0.8]))
@@ -241,7 +240,7 @@ def test_stacked_clouds_are_rotated_each() -> None:
     ]
     graphs = [build_graph(each, 12) for each in x]
     *alone, together = (
-        build_smoother(g, dimension=2, balance=False) for g in (*graphs, stack(graphs))
+        build_smoother(g, dimension=2, balance=False) for g in (*graphs, stacked(graphs))
     )
     given = []
     for i, each in enumerate(alone):

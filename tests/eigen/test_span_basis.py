@@ -9,10 +9,10 @@ from torch import Tensor
 from eigenprobe.cloud.arranged import Placed
 from eigenprobe.eigen import orthonormalise, ritz, rotate, solve, sweep
 from eigenprobe.eigen.span import basis_of, small_ritz
-from eigenprobe.neighbors.graph import stack
 from eigenprobe.points import Frame
 from eigenprobe.smoothers import Smoother, build_smoother
 from tests import clouds as c
+from tests.clouds import stacked
 
 
 def cloud(n: int, seed: int = 0) -> Tensor:
@@ -110,7 +110,7 @@ def test_dependent_directions_of_a_small_problem_are_left_out():
 def test_columns_that_add_nothing_come_last():
     """In a batch a widened span keeps zeros in their places; no wanted vector is one of them."""
     graphs = [build_smoother(cloud(120, seed=s), balance=False).graph for s in range(2)]
-    both = build_smoother(stack(graphs), balance=False)
+    both = build_smoother(stacked(graphs), balance=False)
     root = both.mass.sqrt().reshape(2, -1, 1)
     x = torch.randn(2, 120, 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     first = torch.cat([root, x[..., :2]], -1)

@@ -72,7 +72,20 @@ def test_few_points_are_searched_for_among_many(count, k, rng):
     assert torch.equal(found, order[:, :k]) and torch.allclose(distances, exact[:, :k], rtol=1e-12)
 
 
-def test_copies_have_cells_of_a_millionth() -> None:
+def test_copies_of_one_point_are_at_distance_zero() -> None:
+    """In either precision, and where the point is far from the origin: no loop without end."""
+    for dtype in (torch.float32, torch.float64):
+        found, distances = grid_search(torch.full((50, 3), 7.0, dtype=dtype), 4)
+        assert bool((distances == 0).all()) and all(len(set(row)) == 4 for row in found.tolist())
+
+
+def test_single_precision_has_the_same_distances(rng: np.random.Generator) -> None:
+    x = torch.from_numpy(c.random_sphere(2000, rng)).float()
+    expected, _ = cKDTree(x.numpy()).query(x.numpy(), 13)
+    np.testing.assert_allclose(grid_search(x, 13)[1], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_copies_have_cells_of_a_share_of_the_extent() -> None:
     """Nine in ten of the points coincide: no size of theirs is that of a cell."""
     x = np.concatenate([np.zeros((95, 2)), 3.0 * np.eye(2), 5.0 + np.eye(2), [[7.0, 7.0]]])
     found, distances = grid_search(torch.from_numpy(x), 4)

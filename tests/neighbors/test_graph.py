@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from eigenprobe.errors import InputError
-from eigenprobe.neighbors.graph import Graph, build_graph, stack, tangent_frames
+from eigenprobe.neighbors.graph import Graph, build_graph, tangent_frames
 from eigenprobe.neighbors.search import SEARCHES, nearest_rows
 
 EXACT = ["kdtree", "torch"]
@@ -153,9 +153,10 @@ def test_stacked_clouds_are_searched_each_in_itself(columns: int, loops: bool) -
     start = 0
     for size, part in zip(sizes, whole.parts(), strict=True):
         alone = build_graph(x[start : start + size], 6, self_loops=loops)
-        assert torch.equal(part.indices, alone.indices) and torch.allclose(
-            part.distances, alone.distances
-        )
+        assert torch.equal(part.indices, alone.indices)
+        assert torch.allclose(part.distances, alone.distances)
+        assert torch.equal(part.points, alone.points)
+        assert part.doubtful is None and part.clouds == ()
         start += size
 
 
@@ -213,27 +214,3 @@ def test_components_of_arrays_and_tensors(rng: np.random.Generator) -> None:
     )
     again, tensors = build_graph(torch.from_numpy(x), 8).components()
     assert again == 3 and torch.equal(tensors, torch.from_numpy(labels))
-
-
-def test_stacked_graphs_keep_what_they_are() -> None:
-    graphs = [build_graph(points(n, 3, n), 4, ordered=n != 9) for n in (9, 12, 7)]
-    assert (
-        not stack(graphs).ordered
-        and stack(graphs[1:]).ordered
-        and stack(graphs).clouds == (9, 12, 7)
-    )
-    whole = stack(graphs)
-    assert torch.equal(whole.indices[9:21], graphs[1].indices + 9)
-    assert torch.equal(whole.indices[21:], graphs[2].indices + 21)
-    for one, other in zip(whole.parts(), graphs, strict=True):
-        assert torch.equal(one.indices, other.indices) and torch.equal(
-            one.distances, other.distances
-        )
-        assert torch.equal(one.points, other.points) and one.doubtful is None and one.clouds == ()
-    unlike = (
-        build_graph(points(9, 3), 4, metric="cosine"),
-        build_graph(points(9, 3), 4, self_loops=True),
-    )
-    for other in unlike:
-        with pytest.raises(InputError, match="one metric and one number"):
-            stack([graphs[0], other])

@@ -1,21 +1,11 @@
-"""Tests of `graph.graph`: undirected edges of a graph, sums over them, and connected components."""
+"""Undirected edges of a graph, sums over them, and connected components."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 
-from eigenprobe.neighbors.graph import Edges, connected, undirected
-
-
-def test_connected_tells_one_piece_from_two():
-    t = torch.linspace(0, 1, 200)
-    line = torch.stack([t, 0 * t, 0 * t], -1)  # far more hops than rounds of propagation
-    split = line.clone()
-    split[100:, 1] = 5
-    share = connected(torch.stack([line, split]), k=4)
-    assert share[0] == 1 and abs(share[1] - 0.5) < 0.02
+from eigenprobe.neighbors.graph import Edges, _joined, components, undirected
 
 
 def test_sums_over_edges_are_loops(rng: np.random.Generator) -> None:
@@ -45,14 +35,17 @@ def test_sums_over_edges_are_loops(rng: np.random.Generator) -> None:
         torch.testing.assert_close(edges.at(values), at_head + at_tail)
 
 
-def test_the_share_of_the_largest_part(rng: np.random.Generator) -> None:
-    """Per cloud of a batch: 30 and 20 points far apart, and 50 together."""
-    x = torch.from_numpy(rng.random((2, 50, 3)))
-    x[0, 30:] += 100
-    assert connected(x, 6).tolist() == pytest.approx([0.6, 1.0])
-
-
 def test_no_edges_have_no_moments() -> None:
     edges = Edges(torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), 4)
     nothing = torch.zeros(0, 3)
     assert edges.moments(torch.zeros(0), nothing, nothing).tolist() == torch.zeros(4, 3, 3).tolist()
+
+
+def test_components_on_a_device_are_those_of_scipy(rng: np.random.Generator) -> None:
+    """Of random graphs, of a chain in random order, of none."""
+    chain = torch.from_numpy(rng.permutation(3000))
+    random = torch.from_numpy(rng.integers(0, 500, (2, 300)))
+    empty = torch.zeros((2, 0), dtype=torch.int64)
+    for (head, tail), n in ((random, 500), ((chain[1:], chain[:-1]), 3000), (empty, 4)):
+        (count, labels), (known, expected) = _joined(head, tail, n), components(head, tail, n)
+        assert count == known and torch.equal(labels, expected)

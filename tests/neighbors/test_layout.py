@@ -7,16 +7,8 @@ import pytest
 import torch
 
 from eigenprobe.errors import EigenprobeWarning
-from eigenprobe.neighbors.layout import Segments, framed, nearest
+from eigenprobe.neighbors.layout import Segments, framed
 from eigenprobe.points import Frame
-
-
-def test_neighbours_are_sorted_and_exclude_the_point(generator):
-    points = torch.rand(2, 40, 3, generator=generator)
-    distances, indices = nearest(points, 5)
-    reference = torch.cdist(points, points).topk(6, largest=False)
-    torch.testing.assert_close(distances, reference.values[..., 1:], atol=1e-5, rtol=1e-5)
-    assert (indices != torch.arange(40)[None, :, None]).all()
 
 
 def test_stacked_clouds_have_the_frames_that_they_have_alone(rng: np.random.Generator) -> None:

@@ -13,13 +13,12 @@ from eigenprobe.eigen.solve import solve
 from eigenprobe.errors import InputError
 from eigenprobe.neighbors import search as neighbours
 from eigenprobe.neighbors.graph import build_graph
-from eigenprobe.neighbors.grid import CellIndex, Division
 from eigenprobe.neighbors.search import (
     Metric,
     nearest_rows,
     nearest_sparse,
     query,
-    self_first,
+    searcher,
     without_self,
 )
 from eigenprobe.smoothers.neighbourhood import neighbourhood_smoother
@@ -36,22 +35,22 @@ EXACT = ["kdtree", "torch"]
 
 
 def test_cells_find_most_of_the_nearest(rng: np.random.Generator) -> None:
+    """In groups by 8192 rows at once; without any by twice as many, until nine in ten are found."""
     centres = rng.normal(size=(30, 20)) * 3
-    x = torch.from_numpy(centres[rng.integers(30, size=6000)] + rng.normal(size=(6000, 20))).float()
-    exact, _ = nearest_rows(x, x[:500], 10, "torch")
-    index = CellIndex(
-        x, lambda data, queries, k: nearest_rows(data, queries, k, "torch"), Division(100, 1200)
+    x = centres[rng.integers(30, size=20_000)] + rng.normal(size=(20_000, 20))
+    for rows, least in ((x, 0.95), (rng.normal(size=(20_000, 60)), 0.85)):
+        rows = torch.from_numpy(rows).float()
+        exact, _ = nearest_rows(rows, rows[:500], 10, "torch")
+        search = searcher(rows, "cells")
+        found, lengths = search(rows[:500], 10)
+        assert float((found[:, :, None] == exact[:, None]).any(1).double().mean()) > least
+        np.testing.assert_allclose((rows[found] - rows[:500, None]).norm(dim=2), lengths, atol=1e-4)
+        alone = torch.cat([search(rows[i : i + 1], 10)[0] for i in range(20)])
+        assert torch.equal(alone, found[:20])
+    few = torch.from_numpy(x[:900]).float()
+    assert torch.equal(
+        build_graph(few, 10, backend="cells").indices, build_graph(few, 10, backend="torch").indices
     )
-    found, lengths = index.search(x[:500], 10)
-    shared = np.mean(
-        [len(set(a) & set(b)) / 10 for a, b in zip(found.tolist(), exact.tolist(), strict=True)]
-    )
-    assert shared > 0.95
-    np.testing.assert_allclose((x[found] - x[:500, None]).norm(dim=2), lengths, atol=1e-4)
-    alone = torch.cat([index.search(x[i : i + 1], 10)[0] for i in range(20)])
-    assert torch.equal(alone, found[:20])
-    graph = build_graph(x, 10, backend="cells")
-    assert not bool((graph.indices == torch.arange(6000)[:, None]).any())
 
 
 @pytest.mark.parametrize("shape", ["sphere", "torus"])
@@ -123,16 +122,12 @@ def test_rounding_does_not_choose_among_tied_rows(offset: float, rng: np.random.
 
 
 def test_a_point_is_left_out_of_its_own_list_wherever_it_stands() -> None:
-    """Copies may stand before it or push it out: then the farthest goes; ``first`` is the index of
-    the first row.
-    """
+    """Copies may stand before it or push it out: then the farthest goes."""
     distances = torch.arange(4.0).repeat(3, 1)
     indices = torch.tensor([[0, 5, 6, 7], [8, 1, 9, 3], [4, 5, 6, 7]])
     kept, lengths = without_self(indices, distances)
     assert kept.tolist() == [[5, 6, 7], [8, 9, 3], [4, 5, 6]]
     assert lengths.tolist() == [[1, 2, 3], [0, 2, 3], [0, 1, 2]]
-    kept, lengths = without_self(indices + 10, distances, first=10)
-    assert kept.tolist() == [[15, 16, 17], [18, 19, 13], [14, 15, 16]]
     swapped = torch.tensor(
         [[1, 0, 2], [0, 1, 3], [3, 2, 0], [2, 3, 1]]
     )  # two copies of two points: the other is first
@@ -142,21 +137,6 @@ def test_a_point_is_left_out_of_its_own_list_wherever_it_stands() -> None:
         torch.tensor([[0, 1], [1, 0]]), torch.tensor([[0.0, 2.0], [0.0, 3.0]])
     )
     assert plain.tolist() == [[1], [0]] and lengths.tolist() == [[2], [3]]
-
-
-def test_a_point_comes_first_in_its_own_list() -> None:
-    """The others follow in their order, ascending; the last one goes where the point itself is
-    missing.
-    """
-    indices = torch.tensor([[0, 5, 6], [4, 9, 1], [7, 8, 9]])
-    found, lengths = self_first(indices, torch.tensor([[0.0, 1, 2], [0, 0, 0], [0, 0.5, 3]]))
-    assert found.tolist() == [[0, 5, 6], [1, 4, 9], [2, 7, 8]]
-    assert lengths.tolist() == [[0, 1, 2], [0, 0, 0], [0, 0, 0.5]]
-    alone, nothing = self_first(
-        torch.tensor([[0], [0]]), torch.zeros((2, 1))
-    )  # of two copies, one neighbour each
-    assert alone.tolist() == [[0], [1]] and nothing.tolist() == [[0], [0]]
-    assert indices.tolist() == [[0, 5, 6], [4, 9, 1], [7, 8, 9]]  # the given lists stay
 
 
 @pytest.mark.parametrize(
@@ -195,20 +175,6 @@ def test_copies_among_sparse_rows_are_at_distance_zero(
     assert bool(torch.isfinite(lengths).all()) and float(lengths.min()) >= 0
     assert float(lengths.max()) < (1e-3 if metric == "euclidean" else 1e-12)
     assert bool((found // 3 == torch.arange(120)[:, None] // 3).all())
-
-
-def test_lists_of_any_length_begin_with_their_point(rng: np.random.Generator) -> None:
-    for n, k in ((7, 3), (4, 6)):
-        indices = torch.from_numpy(np.stack([rng.permutation(np.arange(20))[:k] for _ in range(n)]))
-        distances = torch.from_numpy(np.sort(rng.random((n, k)), 1))
-        found, lengths = self_first(indices, distances)
-        assert found[:, 0].tolist() == list(range(n)) and lengths[:, 0].tolist() == [0] * n
-        for row in range(n):
-            before = indices[row].tolist()
-            at = before.index(row) if row in before else k - 1
-            others = [j for j in range(k) if j != at]  # still ascending
-            assert found[row].tolist() == [row, *(before[j] for j in others)]
-            assert lengths[row, 1:].tolist() == [float(distances[row, j]) for j in others]
 
 
 def test_rows_without_a_direction_are_named(rng: np.random.Generator) -> None:

@@ -8,8 +8,9 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe.cloud.quadrics import noise_level, without_noise
-from eigenprobe.neighbors.graph import build_graph, stack
+from eigenprobe.neighbors.graph import build_graph
 from tests import clouds as c
+from tests.clouds import stacked
 
 
 def noisy(n: int, level: float, rng: np.random.Generator) -> np.ndarray:
@@ -32,7 +33,7 @@ def test_points_are_moved_nearer_to_the_surface_and_clean_ones_stay(
 ) -> None:
     """Of a stack each as alone."""
     graphs = [build_graph(torch.from_numpy(noisy(1500, level, rng)), 24) for level in (0.02, 0.0)]
-    found, which = without_noise(stack(graphs))
+    found, which = without_noise(stacked(graphs))
     assert which.tolist() == [True, False]
     radius = found.points.norm(dim=1)
     assert float((radius[:1500] - 1).square().mean().sqrt()) < 0.65 * 0.02

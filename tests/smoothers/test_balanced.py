@@ -12,10 +12,11 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe.errors import EigenprobeWarning
-from eigenprobe.neighbors.graph import build_graph, stack
+from eigenprobe.neighbors.graph import build_graph
 from eigenprobe.smoothers.prepared import laplacian_stencil
 from eigenprobe.smoothers.stencil import Stencil
 from tests import clouds as c
+from tests.clouds import stacked
 
 
 def stencil(points: np.ndarray, dimension: int = 2, k: int = 30) -> Stencil:
@@ -93,7 +94,7 @@ def test_a_stacked_cloud_has_the_weights_it_has_alone(rng: np.random.Generator) 
     clouds = [torch.as_tensor(c.random_sphere(n, rng)) for n in (300, 500, 900)]
     graphs = [build_graph(x, 30) for x in clouds]
     alone = [laplacian_stencil(graph, 2) for graph in graphs]
-    together = laplacian_stencil(stack(graphs), 2)
+    together = laplacian_stencil(stacked(graphs), 2)
     torch.testing.assert_close(
         together.weight, torch.cat([part.weight for part in alone]), rtol=1e-5, atol=0
     )

@@ -8,9 +8,10 @@ import torch
 
 from eigenprobe.decomposition import decompose
 from eigenprobe.errors import InputError
-from eigenprobe.neighbors.graph import Edges, build_graph, stack
+from eigenprobe.neighbors.graph import Edges, build_graph
 from eigenprobe.smoothers import balanced_smoother, build_smoother, laplacian_smoother
 from tests import clouds as c
+from tests.clouds import stacked
 
 
 def bumpy(n: int, rng: np.random.Generator) -> np.ndarray:
@@ -50,7 +51,7 @@ def test_a_laplacian_smoother_is_its_formula(rng: np.random.Generator) -> None:
 
 def test_dense_blocks_of_stacked_clouds(rng: np.random.Generator) -> None:
     graphs = [build_graph(torch.from_numpy(bumpy(40, rng)), 12) for _ in range(2)]
-    smoother = build_smoother(stack(graphs), dimension=2)
+    smoother = build_smoother(stacked(graphs), dimension=2)
     blocks = smoother.dense()
     whole = smoother.matrix.to_dense()
     torch.testing.assert_close(blocks.matrix, torch.stack([whole[:40, :40], whole[40:, 40:]]))

@@ -215,7 +215,7 @@ def find_suspects(graph: Graph, settings: Suspicion = SUSPICION) -> Suspects | N
     )
     # offsets (3, n, k)
     variance, axes = _spectrum(_products(offsets - offsets.mean(2, keepdim=True)).sum(2))
-    spacing = local_spacing(index, distance).length
+    spacing = local_spacing(index, distance)
     thick = variance[:, 0] > settings.flat * variance[:, 2]
     residual = torch.zeros_like(spacing)
     rows = thick.nonzero()[:, 0]

@@ -8,10 +8,7 @@ from .graph import (
     build_graph,
     cloud_dimensions,
     components,
-    connected,
     estimate_dimension,
-    local_dimension,
-    stack,
     undirected,
 )
 from .layout import canonical_pose

@@ -12,13 +12,11 @@ neighbours say how many, and if it is more than one in a hundred, all columns ar
 import torch
 from torch import Tensor
 
-from .search import nearest_rows, without_self
+from .layout import SOME
+from .search import FEW_ROWS, nearest_rows, ranked, without_self
 
 DIRECTIONS = 100
-FEW_ROWS = 5000  # and fewer: all pairs in all columns are as fast
-SOME = 1000  # rows whose principal directions stand for those of all
-TRIED = 100  # rows whose neighbours are searched in all columns as well
-ENTRIES = 1 << 18  # differences at once on a processor, which its cache holds
+SAMPLE = 1000  # rows whose principal directions stand for those of all
 
 
 def nearest_others(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -28,8 +26,9 @@ def nearest_others(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if n > FEW_ROWS and d > 2 * DIRECTIONS:
         mean, directions = principal_directions(points, DIRECTIONS)
         short = (points - mean) @ directions
-        found, lengths = _ranked(points, nearest_rows(short, short, min(n, 2 * k + 6))[0], k + 1)
-        tried = torch.arange(0, n, max(1, n // TRIED), device=points.device)
+        near = nearest_rows(short, short, min(n, 2 * k + 6))[0]
+        found, lengths = (each[:, : k + 1] for each in ranked(points, points, near))
+        tried = torch.arange(0, n, max(1, n // SOME), device=points.device)
         known = nearest_rows(points, points[tried], k + 1, "torch")[1]
         if float((lengths[tried] <= known[:, -1:] * 1.00001).double().mean()) >= 0.99:
             return without_self(found, lengths)
@@ -39,7 +38,7 @@ def nearest_others(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
 def principal_directions(points: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The mean ``(d,)`` and at most ``count`` principal directions ``(d, count)`` of some rows,
     leading first."""
-    some = points[:: max(1, len(points) // SOME)].double()
+    some = points[:: max(1, len(points) // SAMPLE)].double()
     mean = some.mean(0)
     some = some - mean
     if some.shape[1] <= len(some):
@@ -48,15 +47,3 @@ def principal_directions(points: Tensor, count: int) -> tuple[Tensor, Tensor]:
         left = torch.linalg.eigh(some @ some.mT).eigenvectors.flip(1)[:, :count]
         directions = torch.linalg.qr(some.mT @ left).Q
     return mean.to(points), directions.to(points)
-
-
-def _ranked(points: Tensor, candidates: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The ``k`` nearest of the candidates ``(n, c)`` of every row, by all columns."""
-    entries = ENTRIES if points.device.type == "cpu" else ENTRIES << 8
-    size = max(1, entries // (candidates.shape[1] * points.shape[1]))
-    found, lengths = [], []
-    for rows, own in zip(candidates.split(size), points.split(size), strict=True):
-        nearest = (points[rows] - own[:, None]).norm(dim=2).topk(k, largest=False)
-        found.append(rows.gather(1, nearest.indices))
-        lengths.append(nearest.values)
-    return torch.cat(found), torch.cat(lengths)

@@ -7,28 +7,28 @@
 Several clouds may share one graph: their points are stacked, ``clouds`` holds their sizes, and no
 edge joins two.
 
-The intrinsic dimension of a cloud, of every sample and as a whole.
+The intrinsic dimension of a cloud: that of most of its places.
 
-    r_a = variance a of the 16 nearest neighbours / the first,  a = 2, 3      (d,) per sample
-    e   = min_u (second largest of <u, y_j - x> / |y_j - x|)                  the emptiest direction
-    u
+    r_a = variance a of the 16 nearest neighbours / the first,  a = 2, 3      (d,) per point
+    e   = min_i (second largest of <x - y_i, y_j - x> / |y_i - x| |y_j - x|)  the emptiest side
 
-In ordinary space a sample lies on a curve where r_2 is small, in a solid where r_3 is large *and*
-most samples around it are surrounded (e large: no direction is empty), and on a surface otherwise.
-Each number alone fails: r_3 is large on a thin plate, whose two sides share neighbourhoods, but
-every point of a plate has an empty side; e is large on a noisy surface, but its neighbourhoods are
-still flat.  A curve or a surface with noise below the spacing keeps its dimension; noise well above
-the spacing makes a curve a tube and a surface a slab, which no statistic can tell from solids of
-that thickness.  Above three dimensions it is the growth of the number of neighbours, k ~ r^dim.
+In ordinary space a place has one dimension and one more for each r_a above 1/4, medians of the
+points around it; the third only where a quarter of those points are surrounded (e large: no side
+is empty).  Each number alone fails: r_3 is large on a thin plate, whose two sides share
+neighbourhoods, but every point of a plate has an empty side; e is large on a noisy surface, but its
+neighbourhoods are still flat.  A curve or a surface with noise below the spacing keeps its
+dimension; noise well above the spacing makes a curve a tube and a surface a slab, which no
+statistic can tell from solids of that thickness.  Above three dimensions it is the growth of the
+number of neighbours, k ~ r^dim.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,11 +38,11 @@ from ..errors import InputError
 from ..host.validation import validated
 from ..points import as_tensor
 from .grid import grid_search
-from .layout import Segments, nearest, principal_axes
-from .search import Backend, Metric, nearest_rows, search_space, self_first, without_self
+from .layout import SOME, Segments, principal_axes, rows_at_once
+from .search import Backend, Metric, nearest_rows, search_space, without_self
 
 FRAME = 10  # neighbours that span a tangent plane
-CACHE = 1 << 18  # numbers that are added up at once on a processor
+RING = 6  # neighbours round a point of an even surface, whose distances are the spacing
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,13 @@ class Edges:
 
     def moments(self, weight: Tensor, ahead: Tensor, behind: Tensor) -> Tensor:
         """Sums ``(n, d, d)`` of ``w v v^T`` over the edges of every point, for weights ``(e,)`` and
-        vectors ``(e, d)`` at either end; as many at once as a processor's cache holds."""
-        d, size = ahead.shape[1], len(self) or 1
-        size = max(1, CACHE // d**2) if weight.device.type == "cpu" else size
+        vectors ``(e, d)`` at either end."""
+        d = ahead.shape[1]
+        size = rows_at_once(weight.device, d**2)
         total = weight.new_zeros((self.n, d * d))
         for ends, vectors in ((self.head, ahead), (self.tail, behind)):
-            for at, w, v in zip(
-                *(each.split(size) for each in (ends, weight, vectors)), strict=True
-            ):
+            parts = (each.split(size) for each in (ends, weight, vectors))
+            for at, w, v in zip(*parts, strict=True):
                 total.index_add_(0, at, (v[..., None] * (w[:, None] * v)[:, None]).flatten(1))
         found = total.unflatten(1, (d, d))
         return found.triu() + found.triu(1).mT  # symmetric to the last digit
@@ -97,14 +96,10 @@ def undirected(indices: Tensor, keep: Tensor | None = None) -> tuple[Edges, Tens
     ([0, 1], [1, 2], [0, 0, 1])
     """
     n, k = indices.shape
-    if keep is None:
-        rows, columns = (
-            torch.arange(n, device=indices.device).repeat_interleave(k),
-            indices.reshape(-1),
-        )
-    else:
-        rows, place = keep.nonzero(as_tuple=True)
-        columns = indices[rows, place]
+    rows, columns = torch.arange(n, device=indices.device).repeat_interleave(k), indices.flatten()
+    if keep is not None:
+        kept = keep.flatten().nonzero()[:, 0]
+        rows, columns = rows[kept], columns[kept]
     key, order = (torch.minimum(rows, columns) * n + torch.maximum(rows, columns)).sort()
     first = torch.ones_like(key, dtype=torch.bool)
     torch.ne(key[1:], key[:-1], out=first[1:])
@@ -136,7 +131,7 @@ def _joined(head: Tensor, tail: Tensor, n: int) -> tuple[int, Tensor]:
     long chains need few rounds.
     """
     name = torch.arange(n, device=head.device)
-    while True:
+    for _ in range(n):  # each round passes the first name on by an edge or more
         before, further = name, name[name]
         for one, other in ((head, tail), (tail, head)):
             smaller = further[other]
@@ -145,19 +140,9 @@ def _joined(head: Tensor, tail: Tensor, n: int) -> tuple[int, Tensor]:
             )
         name = torch.minimum(name, further)
         if bool((name == before).all()):
-            first, labels = name.unique(return_inverse=True)
-            return len(first), labels
-
-
-def connected(points: Tensor, k: int = 8) -> Tensor:
-    """Share `(b,)` of the points that lie in the largest component of the `k` nearest-neighbour
-    graph.
-    """
-    b, n = points.shape[:2]
-    first = n * torch.arange(b, device=points.device)[:, None, None]
-    heads = torch.arange(b * n, device=points.device).repeat_interleave(k)
-    _, labels = components(heads, (nearest(points, k)[1] + first).flatten(), b * n)
-    return torch.bincount(labels)[labels].view(b, n).amax(-1) / n
+            break
+    first, labels = name.unique(return_inverse=True)
+    return len(first), labels
 
 
 def tangent_frames(offsets: Tensor, distances: Tensor, dimension: int) -> Tensor:
@@ -240,7 +225,7 @@ class Graph:
         """The deviation ``(b,)`` of the logarithm of the spacing on every cloud: .07 of even
         points, .23 of random ones on a surface.
         """
-        squared = self.distances[:, :6].square().mean(1)
+        squared = self.distances[:, :RING].square().mean(1)
         spacing = squared.clamp_min(torch.finfo(squared.dtype).tiny).log() / 2
         apart = spacing - self.each.spread(self.each.mean(spacing))
         return self.each.mean(apart.square()).clamp_min(torch.finfo(squared.dtype).tiny).sqrt()
@@ -258,14 +243,10 @@ class Graph:
 
     def numpy(self) -> Graph:
         """The same graph of numpy arrays."""
-        return self._map(
-            lambda values: values.detach().cpu().numpy() if isinstance(values, Tensor) else values
-        )
+        return self._map(lambda values: torch.as_tensor(values).numpy(force=True))
 
     def _map(self, convert: Callable[[Any], Any]) -> Graph:
-        names = ("points", "indices", "distances") + (
-            () if self.doubtful is None else ("doubtful",)
-        )
+        names = ["points", "indices", "distances", *([] if self.doubtful is None else ["doubtful"])]
         return replace(self, **{name: convert(getattr(self, name)) for name in names})
 
     def truncate(self, k: int) -> Graph:
@@ -295,61 +276,26 @@ class Graph:
         """The number of connected components and the label of every point (edges count both
         ways).
         """
-        if not isinstance(self.indices, Tensor):
-            count, labels = self.torch().components()
-            return count, labels.numpy()  # type: ignore[return-value]
-        heads = torch.arange(self.n, device=self.device).repeat_interleave(self.k)
-        return components(heads, self.indices.reshape(-1), self.n)
+        indices = self.torch().indices
+        heads = torch.arange(self.n, device=indices.device).repeat_interleave(self.k)
+        count, labels = components(heads, indices.reshape(-1), self.n)
+        return count, labels if indices is self.indices else labels.numpy()  # type: ignore
 
 
-class Spacing(NamedTuple):
-    """Local spacing ``(n,)``, and the logarithm of a point's own spacing over that of its
-    neighbours.
+def local_spacing(indices: Tensor, distances: Tensor, real: Tensor | int | None = None) -> Tensor:
+    """Root mean square distance ``(n,)`` to the nearest six, averaged (in the logarithm) over the
+    point and those six.
+
+    ``real (n,)`` counts the neighbours of each row that are not padding.
     """
-
-    length: Tensor
-    excess: Tensor
-
-
-def local_spacing(
-    indices: Tensor, distances: Tensor, real: Tensor | int | None = None, nearest: int = 6
-) -> Spacing:
-    """Root mean square distance to the nearest six, averaged (in the logarithm) over the point and
-    those six.
-
-    ``real`` counts the neighbours of each row that are not padding.
-    """
-    few = min(nearest, indices.shape[1])
-    squared, around = distances[:, :few].square(), indices[:, :few]
-    if not isinstance(real, Tensor):
-        own = squared.mean(1).sqrt().log()
-        others = own[around].mean(1)
-        return Spacing(((own + few * others) / (few + 1)).exp(), own - others)
-    share = real.clamp_max(few)
-    counts = torch.arange(few, device=around.device) < share[:, None]
+    squared, around = distances[:, :RING].square(), indices[:, :RING]
+    share: Tensor | int = around.shape[1]
+    counts: Tensor | int = 1
+    if isinstance(real, Tensor):
+        share = real.clamp_max(share)
+        counts = torch.arange(around.shape[1], device=around.device) < share[:, None]
     own = ((squared * counts).sum(1) / share).sqrt().log()
-    others = (own[around] * counts).sum(1) / share
-    return Spacing(((own + share * others) / (share + 1)).exp(), own - others)
-
-
-def stack(graphs: Sequence[Graph]) -> Graph:
-    """Several graphs with equal numbers of neighbours as one, without edges between them."""
-    if len({(g.k, g.metric, g.self_loops) for g in graphs}) != 1:
-        raise InputError("expected graphs of one metric and one number of neighbours to stack")
-    sizes = [g.n for g in graphs]
-    first = torch.tensor([0, *sizes[:-1]]).cumsum(0).tolist()
-    doubtful = [
-        g.doubtful + start for g, start in zip(graphs, first, strict=True) if g.doubtful is not None
-    ]
-    return replace(
-        graphs[0],
-        points=torch.cat([g.points for g in graphs]),
-        indices=torch.cat([g.indices + start for g, start in zip(graphs, first, strict=True)]),
-        distances=torch.cat([g.distances for g in graphs]),
-        clouds=tuple(sizes),
-        ordered=all(g.ordered for g in graphs),
-        doubtful=torch.cat(doubtful) if doubtful else None,
-    )
+    return ((own + (own[around] * counts).sum(1)) / (share + 1)).exp()
 
 
 @validated
@@ -375,187 +321,103 @@ def build_graph(
     >>> build_graph(x, k=1).indices.ravel().tolist()
     [1, 0, 1]
     """
-    if not isinstance(points, Tensor):
-        return build_graph(
-            as_tensor(points), k, metric=metric, self_loops=self_loops, backend=backend
-        ).numpy()
-    points = as_tensor(points)
-    n = min(clouds) if clouds else points.shape[0]
-    if not 1 <= k <= n - (not self_loops):
+    given, points = points, as_tensor(points)
+    sizes = clouds or (len(points),)
+    count = k + (not self_loops)
+    if k < 1 or min(sizes) < count:
         raise InputError(
             f"a graph of {k} neighbours needs at least {max(k, 1) + (not self_loops)} points, "
-            f"got {n}"
+            f"got {min(sizes)}"
         )
     space = search_space(points, metric)
     if clouds and points.device.type != "cpu" and points.shape[1] <= 3:
-        indices, distances = grid_search(space, k + (not self_loops), clouds)
-    elif clouds:
-        parts = space.split(list(clouds))
-        return stack(
-            [
-                build_graph(part, k, metric=metric, self_loops=self_loops, backend=backend)
-                for part in parts
-            ]
-        )
+        indices, distances = grid_search(space, count, clouds)
     else:
-        indices, distances = nearest_rows(space, space, k + (not self_loops), backend, ordered)
-    indices, distances = (
-        self_first(indices, distances) if self_loops else without_self(indices, distances)
-    )
+        found = [nearest_rows(x, x, count, backend, ordered) for x in space.split(list(sizes))]
+        first = Segments(sizes, points.device).first
+        indices = torch.cat([near + start for (near, _), start in zip(found, first, strict=True)])
+        distances = torch.cat([lengths for _, lengths in found])
+    indices, distances = without_self(indices, distances)
+    if self_loops:
+        own = torch.arange(len(points), device=points.device)[:, None]
+        indices = torch.cat([own, indices], 1)
+        distances = torch.nn.functional.pad(distances, (1, 0))
     if metric == "cosine":
         distances = distances.square() / 2
-    return Graph(points, indices, distances.to(points.dtype), metric, self_loops, clouds, ordered)
+    graph = Graph(points, indices, distances.to(points.dtype), metric, self_loops, clouds, ordered)
+    return graph if isinstance(given, Tensor) else graph.numpy()
 
 
 TIED = 1e-6  # relative difference of distances that are equal but for rounding
-PCA_DIMENSIONS = (
-    16  # ambient dimension up to which local principal components estimate the intrinsic one
-)
-
-
-@dataclass(frozen=True)
-class Thickness:
-    """Constants, tuned on surfaces (noise of 0, 1, 2 % of the radius) and solids of 500 and 1500
-    points.
-    """
-
-    nearest: int = 16  # neighbours whose variances are compared
-    around: int = 3  # every third neighbour speaks for the surroundings of a sample
-    quantile: float = 0.75  # of the ratios around a sample: solids have boundaries too
-    flat: float = 0.28  # r_2 of a surface; a curve with noise of two spacings reaches it
-    # r_3 of a solid: medians .27 on surfaces with 2 % noise, .43 in solids, .40 on thin plates
-    thick: float = 0.375
-    open: float = 0.3  # e of a surrounded sample
-    # share of surrounded samples around one in a solid: 0 on plates and tubes, .6 in solids
-    inside: float = 0.35
-    directions: int = 48  # u above, spread over the sphere
-    centres: int = 400  # samples that decide for the whole cloud
-    stacked: int = 100  # the same where many clouds are stacked
-
-
-THICKNESS = Thickness()
+NEAREST = 16  # neighbours whose variances are compared, in as many columns at most
+AROUND = 3  # every third neighbour speaks for the surroundings of a place
+# r_a of a further dimension, and the share of surrounded points around a place in a solid
+QUARTER = 0.25
+OPEN = 0.45  # e of a point that is surrounded
 
 
 def estimate_dimension(graph: Graph) -> float:
-    """The intrinsic dimension of the whole cloud: in ordinary space that of most of its samples."""
+    """The intrinsic dimension of the whole cloud: in ordinary space that of most of its places."""
     graph, d = graph.without_loops(), graph.points.shape[1]
-    if _comparable(graph):
-        step = max(1, graph.n // (THICKNESS.centres if d <= 3 else 2000))
-        sample = torch.arange(0, graph.n, step, device=graph.device)
+    if graph.metric == "euclidean" and 0 < d <= NEAREST:
+        rows = _centres(graph).flatten()
         if d <= 3:
-            return float(local_dimension(graph, sample).mode().values)
-        count = max(1, int((_variances(graph, sample).median(0).values > THICKNESS.flat).sum()))
-        if count <= 2:
-            return float(count)
-    slope = _slopes(graph)
-    if bool(slope.isnan().all()):
+            return float(_ordinary(graph, rows).mode().values)
+        axes = int((_variances(graph, rows).median(0).values > QUARTER).sum())
+        if axes <= 2:
+            return float(max(1, axes))
+    near, far = graph.distances[:, graph.k // 2 - 1], graph.distances[:, -1]
+    # Where the two are equal but for rounding, as between one-hot rows, there is no growth.
+    slope = (far / near).log()[(near > 0) & (far > near * (1 + TIED))]
+    if not len(slope):
         return 1.0
-    return min(float(d or math.inf), max(1.0, _growth(graph) / float(slope.nanmean())))
+    growth = math.log(graph.k / max(1, graph.k // 2))
+    power = 2 if graph.metric == "cosine" else 1  # a cosine distance is a squared length
+    return min(float(d or math.inf), max(1.0, power * growth / float(slope.mean())))
 
 
 def cloud_dimensions(graph: Graph) -> list[float]:
     """The dimension of every one of the stacked clouds of a graph, in three dimensions or fewer."""
-    share = (
-        torch.arange(THICKNESS.stacked, dtype=torch.float64, device=graph.device)
-        / THICKNESS.stacked
-    )
-    sample = (share * graph.each.counts[:, None]).long() + graph.each.first[:, None]  # (b, s)
-    label = _ordinary(graph, sample.flatten())
-    return label.view(sample.shape).mode(1).values.double().tolist()
+    rows = _centres(graph)
+    labels = _ordinary(graph, rows.flatten()).view(rows.shape)
+    return labels.mode(1).values.double().tolist()
 
 
-def local_dimension(graph: Graph, samples: Tensor | None = None) -> Tensor:
-    """The intrinsic dimension at every point ``(n,)`` or at ``samples (s,)``: whole numbers in
-    ordinary space.
-
-    With all points at hand each follows the middle one of the labels around it.
-    """
-    graph, d = graph.without_loops(), graph.points.shape[1]
-    chosen = torch.arange(graph.n, device=graph.device) if samples is None else samples
-    if _comparable(graph) and d <= 3:
-        label = _ordinary(graph, chosen)
-        label = label[_around(graph, chosen)].median(1).values if samples is None else label
-        return label.to(graph.distances.dtype)
-    grown = _slopes(graph)[_around(graph, chosen)].nanmean(1)
-    dimension = torch.where(grown > 0, _growth(graph) / grown, 1.0).clamp_min(1)
-    if _comparable(graph):
-        rows, place = _around(graph, chosen).unique(return_inverse=True)
-        count = (
-            (_variances(graph, rows)[place].median(1).values > THICKNESS.flat).sum(1).clamp_min(1)
-        )
-        dimension = torch.where(count <= 2, count.to(dimension.dtype), dimension)
-    return dimension
+def _centres(graph: Graph) -> Tensor:
+    """Rows ``(b, SOME)`` spread over every cloud."""
+    share = torch.arange(SOME, device=graph.device)
+    return share * graph.each.counts[:, None] // SOME + graph.each.first[:, None]
 
 
-def _comparable(graph: Graph) -> bool:
-    return 0 < graph.points.shape[1] <= PCA_DIMENSIONS and graph.metric == "euclidean"
-
-
-def _around(graph: Graph, samples: Tensor) -> Tensor:
-    """Each sample and some of its neighbours, near and far: ``(s, a)``."""
-    return torch.cat([samples[:, None], graph.indices[samples, :: THICKNESS.around]], 1)
-
-
-def _ordinary(graph: Graph, samples: Tensor) -> Tensor:
-    """The dimension at ``samples (s,)`` of a cloud in at most three dimensions: 1, 2 or 3."""
-    around = _around(graph, samples)
+def _ordinary(graph: Graph, centres: Tensor) -> Tensor:
+    """The dimension at ``centres (s,)`` of a cloud in at most three dimensions: 1, 2 or 3."""
+    around = torch.cat([centres[:, None], graph.indices[centres, ::AROUND]], 1)
     rows, place = around.unique(return_inverse=True)
-    typical = _variances(graph, rows)[place].quantile(THICKNESS.quantile, dim=1)  # (s, d)
-    label = 1 + (typical[:, 1:2] > THICKNESS.flat).sum(1)
+    typical = _variances(graph, rows)[place].median(1).values  # (s, d)
+    label = 1 + (typical[:, 1:2] > QUARTER).sum(1)
     if typical.shape[1] == 3:
-        thick = ((label == 2) & (typical[:, 2] > THICKNESS.thick)).nonzero()[:, 0]
+        thick = ((label == 2) & (typical[:, 2] > QUARTER)).nonzero()[:, 0]
         rows, place = around[thick].unique(return_inverse=True)
-        label[thick] += _surrounded(graph, rows)[place].mean(1) > THICKNESS.inside
+        label[thick] += _surrounded(graph, rows)[place].mean(1) > QUARTER
     return label
 
 
 def _surrounded(graph: Graph, rows: Tensor) -> Tensor:
-    """1 where every direction has at least two neighbours of the point nearby in angle, else 0;
-    ``(r,)``.
-    """
-    directions = sphere_directions(THICKNESS.directions).to(graph.points).T  # (3, u)
-    result = []
-    for part in rows.split(
-        256 if rows.device.type == "cpu" else 4096
-    ):  # from the cache four times as fast
+    """1 where at least two neighbours of a point lie opposite to each of them, else 0; ``(r,)``."""
+    result = [graph.points.new_zeros(0)]
+    for part in rows.split(rows_at_once(rows.device, graph.k**2)):
         offsets = graph.points[graph.indices[part]] - graph.points[part, None]
         units = offsets / graph.distances[part, :, None].clamp_min(torch.finfo(offsets.dtype).tiny)
-        result.append(((units @ directions) > THICKNESS.open).sum(1).amin(1) > 1)
-    return torch.cat(result).to(graph.points.dtype)
-
-
-def sphere_directions(count: int) -> Tensor:
-    """Unit vectors ``(count, 3)`` spread evenly along a spiral on the sphere [Fibonacci
-    lattice].
-    """
-    place = torch.arange(count, dtype=torch.float64) + 0.5
-    height, angle = 1 - 2 * place / count, math.pi * (1 + 5**0.5) * place
-    ring = (1 - height.square()).sqrt()
-    return torch.stack([ring * angle.cos(), ring * angle.sin(), height], 1)
+        second = ((units @ -units.mT) > OPEN).sum(1).amin(1) > 1
+        result.append(second.to(offsets.dtype))
+    return torch.cat(result)
 
 
 def _variances(graph: Graph, rows: Tensor) -> Tensor:
     """Variances of the nearest neighbours of ``rows`` along their principal axes over the first,
     descending.
     """
-    offsets = graph.points[graph.indices[rows, : THICKNESS.nearest]] - graph.points[rows, None]
+    offsets = graph.points[graph.indices[rows, :NEAREST]] - graph.points[rows, None]
     offsets = offsets - offsets.mean(1, keepdim=True)
     variances = principal_axes(offsets.mT @ offsets)[0].clamp_min(0).flip(1)
     return variances / variances[:, :1].clamp_min(torch.finfo(variances.dtype).tiny)
-
-
-def _slopes(graph: Graph) -> Tensor:
-    """Logarithms ``(n,)`` of the distance to the last neighbour over that to the one half way down
-    the list; NaN where the two are equal but for rounding, as between one-hot rows: there is no
-    growth.
-    """
-    near, far = graph.distances[:, graph.k // 2 - 1], graph.distances[:, -1]
-    return torch.where((near > 0) & (far > near * (1 + TIED)), torch.log(far / near), torch.nan)
-
-
-def _growth(graph: Graph) -> float:
-    """Logarithm of how many neighbours lie between the two radii, in units of a length: the
-    dimension times theirs.
-    """
-    growth = math.log(graph.k / max(1, graph.k // 2))
-    return 2 * growth if graph.metric == "cosine" else growth  # cosine distance is a squared length

@@ -1,5 +1,5 @@
 """Nearest neighbours by cells: exact in at most three dimensions (`grid_search`), nearly so in many
-(`CellIndex`).
+(`cell_search`).
 
     cell_i = floor((x_i - low) / h)        points sorted by (cloud, cell): a row of three cells is
     one range of them found:  distance k <= distance of x_i to the border of the 3^d cells around it
@@ -16,35 +16,33 @@ loop over points, and one look from the host per pass.
 
 Every query of a cell is compared with the same rows, so that a cell is one matrix product: for a
 million rows of 128 columns it computes one distance in a hundred. Of the 13 nearest among 100
-thousand rows it found all in clusters and .86 without any structure. Which rows a query sees
-depends on the query alone.
+thousand rows 8192 hold all in clusters and .86 without any structure; where too few of them are
+found, twice as many rows are searched. Which rows a query sees depends on the query alone.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from itertools import product
 
 import torch
 from torch import Tensor
 
 from ..host.threads import side_by_side
-from .layout import Segments
+from .layout import SOME, Segments, rows_at_once
 
+Lists = tuple[Tensor, Tensor]  # indices and distances (m, k)
+Search = Callable[[Tensor, int], Lists]
 
-@dataclass(frozen=True)
-class Cells:
-    """Sizes of the search."""
+STEP = 1.7  # from one size of the cells to the next
+MOST = 1e5  # cells along an axis: their numbers, of thousands of clouds too, are below 2^63
 
-    sample: int = 64  # points whose neighbours are measured first
-    wide: float = 1.05  # first cell over the distance that nine in ten of them need
-    shrink: float = 2.0  # from one cell size to the next smaller one for dense parts
-    grow: float = 1.5  # to the next larger one for what is left
-    entries: int = 1 << 25  # distances held at once
-    most: float = 1e6  # cells along an axis
-
-
-CELLS = Cells()
+ROWS = 256  # of a cell of many columns, on average
+ROWS_ON_DEVICE = 2048  # a GPU takes longer to start a product than to do it
+SEARCHED = 8192  # rows that a query is compared with, at least
+SAMPLE = 24  # rows per centre that the centres are means of
+ROUNDS = 4  # of k-means
+NEIGHBOURS = 12  # that are to be found
+RECALL = 0.9  # in this share of places; rows without groups, in many dimensions, have .3
 
 
 def grid_search(
@@ -55,21 +53,17 @@ def grid_search(
     owner = Segments(clouds or (len(points),), points.device).owner
     own = owner if queries is None else owner.new_zeros(len(queries))
     sought = points if queries is None else queries
-    indices = torch.empty((len(sought), k), dtype=torch.int64, device=points.device)
-    distances = torch.empty((len(sought), k), dtype=points.dtype, device=points.device)
-    few, typical = _reach(points, owner, sought, own, k)
-    bounds = torch.stack([*torch.aminmax(points, dim=0), *torch.aminmax(sought, dim=0)])
-    low, extent = bounds.amin(0), float((bounds.amax(0) - bounds.amin(0)).max())
-    finer = max(
-        0, math.ceil(math.log(max(typical / max(few, 1e-300), 1) / CELLS.shrink, CELLS.shrink))
-    )
-    size = max(typical * CELLS.wide / CELLS.shrink**finer, extent / CELLS.most)
+    indices = torch.zeros((len(sought), k), dtype=torch.int64, device=points.device)
+    distances = points.new_full((len(sought), k), torch.inf)
+    low = torch.minimum(points.amin(0), sought.amin(0))
+    extent = float((torch.maximum(points.amax(0), sought.amax(0)) - low).max()) or 1.0
+    few, usual = (max(each, extent / MOST) for each in _reach(points, owner, sought, own, k))
+    size = usual / STEP ** int(math.log(usual / few, STEP))
     waiting = torch.arange(len(sought), device=points.device)
-    while len(waiting):
-        grid = _Grid((points, owner), (sought, own), low, size)
+    while len(waiting) and size < 2 * STEP * extent:  # cells of the extent leave no point out
+        grid = _Grid(points, owner, sought, own, low, size)
         waiting = grid.search(waiting, k, indices, distances)
-        size *= CELLS.shrink if finer > 0 else CELLS.grow
-        finer -= 1
+        size *= STEP
     return indices, distances
 
 
@@ -79,10 +73,10 @@ def _reach(
     """Distance to the k-th neighbour of a few points: that of the densest parts, and one that most
     need.
     """
-    step = max(1, len(sought) // CELLS.sample)
+    step = max(1, len(sought) // SOME)
     chosen = torch.arange(step // 2, len(sought), step, device=points.device)
     found = []
-    for part in chosen.split(max(1, CELLS.entries // len(points))):
+    for part in chosen.split(rows_at_once(points.device, len(points))):
         squared = torch.zeros((len(part), len(points)), dtype=points.dtype, device=points.device)
         for x, y in zip(points.unbind(1), sought[part].unbind(1), strict=True):
             squared.add_((y[:, None] - x).square_())
@@ -99,20 +93,19 @@ class _Grid:
     """
 
     def __init__(
-        self, data: tuple[Tensor, Tensor], sought: tuple[Tensor, Tensor], low: Tensor, size: float
+        self, points: Tensor, owner: Tensor, sought: Tensor, own: Tensor, low: Tensor, size: float
     ) -> None:
-        """Points and their clouds, those that are sorted and those that are sought; no point is
-        below ``low``.
+        """Points and their clouds ``owner (n,)``, which are sorted, and those that are sought; no
+        point is below ``low``.
         """
-        (points, owner), (self.points, self.owner) = data, sought
-        self.size, self.place = size, (self.points - low) / size  # in cells
-        self.cell = (
-            self.place.long() + 1
-        )  # an empty layer all around: rows of cells do not run on in the next one
-        cell = self.cell if self.points is points else ((points - low) / size).long() + 1
+        self.points, self.owner, self.size = sought, own, size
+        self.place = (sought - low) / size  # in cells
+        # An empty layer all around: rows of cells do not run on in the next one.
+        self.cell = self.place.long() + 1
+        cell = self.cell if sought is points else ((points - low) / size).long() + 1
         self.counts = (torch.maximum(self.cell.amax(0), cell.amax(0)) + 2).tolist()
-        key, self.order = self._key(cell, owner).sort()
-        self.key, self.sorted = key, [x.contiguous() for x in points[self.order].unbind(1)]
+        self.key, self.order = self._key(cell, owner).sort()
+        self.sorted = [x.contiguous() for x in points[self.order].unbind(1)]
 
     def _key(self, cell: Tensor, owner: Tensor) -> Tensor:
         key = owner
@@ -126,24 +119,19 @@ class _Grid:
         total = ends[:, -1]
         whole = max(self.counts) <= 4  # of at most two cells along each axis none is left out
         ready = (total >= k).nonzero()[:, 0]
-        ready = ready[total[ready].argsort()]
-        widths, failed = total[ready].cpu(), [rows[total < k]]
-        at = 0
+        ready = ready[total[ready].argsort(descending=True)]
+        widths, failed, at = total[ready].cpu(), [rows[total < k]], 0
         while at < len(ready):  # in order of their number of candidates, so that little is padding
-            count = max(
-                1,
-                min(len(ready) - at, CELLS.entries // int(widths[min(at + 4096, len(ready)) - 1])),
-            )
-            width = int(widths[at + count - 1])
-            count = max(1, min(count, CELLS.entries // width))
-            part = ready[at : at + count]
-            at += count
-            width = int(widths[at - 1])
+            width = int(widths[at])
+            part = ready[at : at + rows_at_once(rows.device, width)]
             found, near = self._nearest(rows[part], first[part], ends[part], width, k)
-            done = (near[:, -1] <= self._border(rows[part])) | whole
+            inside = self.place[rows[part]].frac()
+            border = self.size * (1 + torch.minimum(inside, 1 - inside).amin(1))
+            done = (near[:, -1] <= border * (1 - 1e-9)) | whole
             sure = done.nonzero()[:, 0]
             indices[rows[part[sure]]], distances[rows[part[sure]]] = found[sure], near[sure]
             failed.append(rows[part[~done]])
+            at += len(part)
         return torch.cat(failed)
 
     def _ranges(self, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -175,120 +163,63 @@ class _Grid:
         near, chosen = squared.topk(k, largest=False)
         return self.order[place.gather(1, chosen)], near.sqrt()
 
-    def _border(self, rows: Tensor) -> Tensor:
-        """The distance of every point to the border of the cells around its own."""
-        inside = self.place[rows].frac()
-        return (1 + torch.minimum(inside, 1 - inside).amin(1)) * self.size * (1 - 1e-9)
 
-
-NEIGHBOURS = 12  # that the recall is that of
-
-
-@dataclass(frozen=True)
-class Division:
-    """Constants of the cells."""
-
-    rows: int = 256  # of a cell, on average
-    searched: int = 8192  # rows that a query is compared with, at least
-    sample: int = 24  # rows per centre that the centres are means of
-    rounds: int = 4  # of k-means
-    block: int = 1 << 24  # distances to centres in memory at once
-    tried: int = (
-        128  # rows whose neighbours are compared with the true ones before the rest is searched
-    )
-    recall: float = 0.9  # of these, at least; rows without groups, in many dimensions, have .3
-    # pairs times columns up to which all are compared where it is less: a minute on two cores
-    exact: float = 1e12
-    wider: int = 4  # above that: so many times the rows are searched
-
-
-HOST, DEVICE = (
-    Division(),
-    Division(rows=2048, searched=16384),
-)  # a GPU takes longer to start a product than to do it
-
-
-class CellIndex:
-    """Rows ``data (n, d)`` in cells; ``exact(rows, queries, k)`` is the search among the rows of a
-    few cells.
+def cell_search(data: Tensor, exact: Callable[[Tensor, Tensor, int], Lists]) -> Search:
+    """The search among rows ``data (n, d)`` in cells; ``exact(rows, queries, k)`` is that among the
+    rows of a few cells.
     """
+    n = len(data)
+    count = max(1, n // (ROWS if data.device.type == "cpu" else ROWS_ON_DEVICE))
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(0))
+    sample = data[order[: SAMPLE * count].to(data.device)]
+    centres = sample[:count].clone()
 
-    def __init__(
-        self,
-        data: Tensor,
-        exact: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]],
-        division: Division | None = None,
-    ) -> None:
-        division = division or (HOST if data.device.type == "cpu" else DEVICE)
-        self.data, self.exact, self.division = data, exact, division
-        n, generator = len(data), torch.Generator().manual_seed(0)
-        count = max(1, n // division.rows)
-        sample = data[
-            torch.randperm(n, generator=generator)[: division.sample * count].to(data.device)
-        ]
-        self.centres = sample[:count].clone()
-        for _ in range(division.rounds):
-            cell = self._cell(sample)
-            sizes = torch.bincount(cell, minlength=count)
-            means = (
-                torch.zeros_like(self.centres).index_add_(0, cell, sample) / sizes[:, None]
-            )  # of none: not taken
-            self.centres = torch.where(sizes[:, None] > 0, means, self.centres)
-        self.cell = self._cell(data)
-        self.order = self.cell.argsort(stable=True)
-        self.sizes = torch.bincount(self.cell, minlength=count).cpu()
-        self.starts = self.sizes.cumsum(0) - self.sizes
-        self.whole = False
-        if n > division.searched and self._recall() < division.recall:
-            self.whole = float(n) * n * data.shape[1] <= division.exact
-            self.division = replace(division, searched=division.wider * division.searched)
+    def cells(rows: Tensor) -> Tensor:
+        norms = centres.square().sum(1)
+        parts = rows.split(rows_at_once(rows.device, count))
 
-    def _recall(self) -> float:
-        """The share of true neighbours that are found, of a few rows."""
-        some = self.data[:: max(1, len(self.data) // self.division.tried)][: self.division.tried]
-        found, true = (
-            self._in_cells(some, NEIGHBOURS)[0],
-            self.exact(self.data, some, NEIGHBOURS)[0],
-        )
-        return float((found[:, :, None] == true[:, None]).any(1).double().mean())
+        def nearest(part: Tensor) -> Tensor:
+            return torch.addmm(norms, part, centres.T, alpha=-2).argmin(1)
 
-    def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        return torch.cat(side_by_side(nearest, parts, rows.device))
+
+    for _ in range(ROUNDS):
+        cell = cells(sample)
+        sizes = torch.bincount(cell, minlength=count)[:, None]
+        means = torch.zeros_like(centres).index_add_(0, cell, sample) / sizes
+        centres = torch.where(sizes > 0, means, centres)
+    known = cells(data)
+    sizes = torch.bincount(known, minlength=count).cpu()
+    members = known.argsort(stable=True).split(sizes.tolist())
+
+    def search(queries: Tensor, k: int) -> Lists:
         """The ``k`` nearest rows of every query among those of the nearest cells, or among all
-        where cells find too few of them: indices and distances ``(m, k)``."""
-        return self.exact(self.data, queries, k) if self.whole else self._in_cells(queries, k)
-
-    def _in_cells(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        cell = self.cell if queries is self.data else self._cell(queries)
-        parts = cell.argsort(stable=True).split(
-            torch.bincount(cell, minlength=len(self.centres)).tolist()
-        )
+        where they are few.
+        """
+        if searched >= n:
+            return exact(data, queries, k)
+        cell = known if queries is data else cells(queries)
+        parts = cell.argsort(stable=True).split(torch.bincount(cell, minlength=count).tolist())
         indices = torch.empty((len(queries), k), dtype=torch.int64, device=queries.device)
         distances = torch.empty((len(queries), k), dtype=queries.dtype, device=queries.device)
 
         def fill(number: int) -> None:
-            rows, part = self._rows(number, k), parts[number]
-            found, lengths = self.exact(self.data.index_select(0, rows), queries[part], k)
-            indices[part], distances[part] = rows[found], lengths
+            nearest = (centres - centres[number]).square().sum(1).argsort().cpu()
+            few = int((sizes[nearest].cumsum(0) < max(searched, 4 * k)).sum()) + 1
+            rows = torch.cat([members[each] for each in nearest[:few].tolist()])
+            found, lengths = exact(data.index_select(0, rows), queries[parts[number]], k)
+            indices[parts[number]], distances[parts[number]] = rows[found], lengths
 
-        side_by_side(
-            fill, [number for number, part in enumerate(parts) if len(part)], queries.device
-        )
+        filled = [number for number, part in enumerate(parts) if len(part)]
+        side_by_side(fill, filled, queries.device)
         return indices, distances
 
-    def _rows(self, number: int, k: int) -> Tensor:
-        """The rows of the nearest cells, enough of them."""
-        nearest = (self.centres - self.centres[number]).square().sum(1).argsort().cpu()
-        enough = int((self.sizes[nearest].cumsum(0) < max(self.division.searched, 4 * k)).sum()) + 1
-        parts = [
-            self.order[self.starts[i] : self.starts[i] + self.sizes[i]]
-            for i in nearest[:enough].tolist()
-        ]
-        return torch.cat(parts)
-
-    def _cell(self, rows: Tensor) -> Tensor:
-        norms, step = self.centres.square().sum(1), max(1, self.division.block // len(self.centres))
-
-        def nearest(part: Tensor) -> Tensor:
-            return torch.addmm(norms, part, self.centres.T, alpha=-2).argmin(1)
-
-        return torch.cat(side_by_side(nearest, rows.split(step), rows.device))
+    searched = SEARCHED
+    some = data[:: max(1, n // SOME)]
+    true = exact(data, some, min(n, NEIGHBOURS))[0]
+    while searched < n:
+        found = search(some, NEIGHBOURS)[0]
+        if float((found[:, :, None] == true[:, None]).any(1).double().mean()) >= RECALL:
+            break
+        searched *= 2
+    return search

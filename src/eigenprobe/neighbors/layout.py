@@ -1,8 +1,7 @@
 """How points lie in memory: many clouds stacked as one, and orders that keep neighbours near.
 
     values (n, ...), n = n_1 + ... + n_b     sum, mean (b, ...)    spread (b, ...) -> (n, ...)
-    padded (b, most, ...) points (b, n, d) -> distances, indices (b, n, k) of the k nearest others,
-    brute force
+    padded (b, most, ...)
 
 Whatever is taken within each of the stacked clouds is one operation; no atomic additions: sums are
 those of padded rows, the same in every run.  Searches and sparse products are bound by memory: at
@@ -37,7 +36,15 @@ from torch import Tensor
 from ..errors import warn
 from ..points import Frame
 
+SOME = 100  # places of a cloud that speak for all: a share of them is known to .05
 REORDER = 8192  # rows below which everything is in cache anyway
+CACHE = 1 << 18  # numbers that a processor works on at once: with more it takes up to four times as
+MEMORY = 1 << 24  # long; and a device, whose memory several arrays of them have to fit in
+
+
+def rows_at_once(device: torch.device, width: int) -> int:
+    """How many rows of ``width`` numbers are worked on at once."""
+    return max(1, (CACHE if device.type == "cpu" else MEMORY) // max(1, width))
 
 
 @dataclass(frozen=True)
@@ -77,8 +84,7 @@ class Segments:
     @cached_property
     def place(self) -> Tensor:
         """The row of every point ``(n,)`` among those of the padded batch."""
-        shift = torch.arange(len(self), device=self.device) * self.most - self.first
-        return torch.arange(len(self.owner), device=self.device) + shift[self.owner]
+        return self.real.flatten().nonzero()[:, 0]
 
     @cached_property
     def real(self) -> Tensor:
@@ -113,10 +119,7 @@ class Segments:
         """``(b,)`` of ``values (n,)``; of an even number of points the lower of the two in the
         middle.
         """
-        if self.equal:
-            return self.padded(values).median(1).values
-        ascending = self.padded(values, torch.inf).sort(1).values
-        return ascending.gather(1, ((self.counts - 1) // 2)[:, None])[:, 0]
+        return self.padded(values, torch.nan).nanmedian(1).values
 
     def spread(self, numbers: Tensor) -> Tensor:
         """A number ``(b, ...)`` per cloud at all of its points."""
@@ -150,30 +153,6 @@ def framed(points: Tensor, each: Segments) -> tuple[Tensor, list[Frame], Tensor]
         frames,
         scale,
     )
-
-
-def nearest(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Distances and indices `(b, n, k)` of the `k` nearest others, ascending; exact, batched."""
-    # Differences, not the Gram form: three coordinates are cheap and neighbours at 1e-3 survive
-    # TF32 settings. One coordinate at a time: torch.cdist without its matrix form takes tens of
-    # times longer on a GPU.
-    distance = torch.zeros(
-        *points.shape[:2], points.shape[1], dtype=points.dtype, device=points.device
-    )
-    for x in points.unbind(-1):
-        distance.add_((x[:, :, None] - x[:, None]).square_())
-    distance.sqrt_()
-    distance.diagonal(dim1=-2, dim2=-1).fill_(float("inf"))
-    if not distance.is_cuda:
-        values, index = distance.topk(k, largest=False)
-        return values, index
-    found = []
-    for _ in range(
-        k
-    ):  # on a GPU k reductions are many times quicker than one selection along rows this long
-        found.append(distance.min(-1, keepdim=True))
-        distance.scatter_(-1, found[-1].indices, float("inf"))
-    return torch.cat([f.values for f in found], -1), torch.cat([f.indices for f in found], -1)
 
 
 def memory_order(matrix: Tensor, points: Tensor | None = None) -> Tensor | None:
@@ -235,9 +214,6 @@ def as_scipy(matrix: Tensor) -> Any:
 
 
 BATCH = 16384  # cuSOLVER fails on much longer batches
-# matrices for which a device calls cuSOLVER once instead: it takes half a MiB for each, 5 GiB for
-# 10 000
-FEW = 64
 
 
 def principal_axes(matrices: Tensor) -> tuple[Tensor, Tensor]:
@@ -245,8 +221,7 @@ def principal_axes(matrices: Tensor) -> tuple[Tensor, Tensor]:
     d, d)``.
     """
     d = matrices.shape[-1]
-    few = matrices.device.type != "cpu" and len(matrices) <= FEW
-    if d not in (2, 3) or few:
+    if d not in (2, 3):
         found = [torch.linalg.eigh(part) for part in matrices.split(BATCH)]
         return torch.cat([values for values, _ in found]), torch.cat(
             [vectors for _, vectors in found]
@@ -315,25 +290,21 @@ def _outermost(a: Tensor) -> tuple[Tensor, Tensor]:
     is the largest.
     """
     k = a.clone()
-    mean = (k[0, 0] + k[1, 1] + k[2, 2]) / 3
-    for i in range(3):
-        k[i, i] -= mean
+    k.diagonal().sub_(k.diagonal().mean(1, keepdim=True))
     p = k.square().sum((0, 1)).div_(6).sqrt_()
     k /= torch.where(p == 0, 1.0, p)
     half = (k[0] * _cross(k[1], k[2])).sum(0).div_(2).clamp_(-1, 1)
     largest, angle = half >= 0, half.acos() / 3
-    root = 2 * torch.where(largest, angle, angle + 2 * math.pi / 3).cos()
-    for i in range(3):
-        k[i, i] -= root
+    k.diagonal().sub_(2 * torch.where(largest, angle, angle + 2 * math.pi / 3).cos()[:, None])
     vector = _cross(k[0], k[1])
     length = vector.square().sum(0)
-    for i, j in ((0, 2), (1, 2)):
-        other = _cross(k[i], k[j])
+    for i in range(2):
+        other = _cross(k[i], k[2])
         size = other.square().sum(0)
         vector, length = torch.where(size > length, other, vector), torch.maximum(size, length)
     return vector / length.sqrt_(), largest
 
 
 def _cross(x: Tensor, y: Tensor) -> Tensor:
-    (a, b, c), (d, e, f) = x, y
+    (a, b, c), (d, e, f) = x, y  # twice as fast as torch.linalg.cross
     return torch.stack([b * f - c * e, c * d - a * f, a * e - b * d])

@@ -5,8 +5,8 @@
 Euclidean distance, or cosine distance ``1 - <x, y>/(|x||y|)``, which is half the squared Euclidean
 distance of the normalised points, so that one search serves both. Backends are isolated behind
 `searcher`: a KD-tree for few dimensions, blocks of a matrix product for many (any device), and
-approximate ones: cells (`cells`, chosen for more than 50 000 points of many dimensions), neighbour
-descent (pynndescent, which has other metrics).
+approximate ones: cells (chosen for more than 50 000 points of many dimensions), neighbour descent
+(pynndescent, which has other metrics). On a device clouds of ordinary space are sorted into a grid.
 """
 
 from collections.abc import Callable
@@ -19,28 +19,18 @@ from torch import Tensor
 
 from ..errors import InputError, extra
 from ..host.threads import cores, side_by_side
-from .grid import CellIndex, grid_search
-from .layout import REORDER, morton_order
+from .grid import Lists, Search, cell_search, grid_search
+from .layout import MEMORY, REORDER, morton_order, rows_at_once
 
 Metric = Literal["euclidean", "cosine"]
 Backend = Literal["auto", "kdtree", "torch", "cells", "pynndescent"]
-Search = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 KDTREE_DIMENSIONS = 12  # above this a KD-tree visits most of its leaves
-BLOCK_ENTRIES = 1 << 24  # distances held at once by the torch backend
-CACHE_SCORES = 1 << 20  # the same on a processor: chosen from while they are in its cache
+QUERIES = 2048  # of a KD-tree, that a core takes at once
 GROUP = 12  # columns of scores that a minimum stands for
-CACHE_ENTRIES = (
-    1 << 18
-)  # differences held at once: four times as fast from the cache as from memory
+ROWS = 128  # of queries in a block, at least: a matrix product of fewer is slower
 BLOCKS_ON_DEVICE = 1 << 15  # points of few dimensions up to which a GPU compares all pairs
-GRID_ON_DEVICE = (
-    1 << 12
-)  # points from which a GPU sorts a cloud of ordinary space into cells instead
 EXACT_POINTS = 50_000  # points of many dimensions up to which all pairs are compared ...
-FEW_POINTS, EXACT_WORK = (
-    20_000,
-    2e11,
-)  # ... on a processor fewer of very many: pairs times dimensions (5 s on a core)
+EXACT_WORK = 2e11  # ... on a processor: pairs times dimensions (5 s on a core)
 # of the entries of sparse rows, from which a dense product is faster: 9 times at .2, 40 times at .5
 FILLED = 0.05
 FEW_ROWS = 5000  # compared with each other by any metric
@@ -54,18 +44,13 @@ BINARY = (
     "yule",
 )  # present or not
 SPARE = 3  # candidates beyond k: rounding in a matrix product may swap near ties
-FEW_QUERIES, QUERIES = 1000, 1 << 17  # that a core takes at once, at least and at most
-PIECES = 4  # per core: where some are slow, the other cores do not wait for long
-SHARE, HARMLESS = (
-    16,
-    1e-3,
-)  # rounding of a score, in eps times the squared norm; of a squared distance
 ROUNDING = 64  # of a squared distance by a matrix product, in units of eps times the squared norms
+HARMLESS = 1e-3  # rounding of a squared distance that may choose among a cloud's own points
 
 
 def query(
     points: Tensor, new: Tensor, k: int, metric: Metric = "euclidean", backend: Backend = "auto"
-) -> tuple[Tensor, Tensor]:
+) -> Lists:
     """The ``k`` nearest of ``points (n, d)`` for every new point: indices and distances, ``(m,
     k)``. A row depends on its own point alone, ties included: they go to the lower index, or as the
     tree finds them.
@@ -77,34 +62,26 @@ def query(
 
 def nearest_rows(
     data: Tensor, queries: Tensor, k: int, backend: Backend = "auto", ordered: bool = False
-) -> tuple[Tensor, Tensor]:
+) -> Lists:
     """Euclidean ``k`` nearest rows of ``data`` for every row of ``queries``; one function over all
     backends.
     """
-    if backend == "auto":
-        many = min(len(data), len(queries)) > GRID_ON_DEVICE or (
-            len(data) >= BLOCKS_ON_DEVICE and len(queries) > 0
-        )
-        if data.device.type != "cpu" and data.shape[1] <= 3 and many:
+    if backend == "auto" and data.device.type != "cpu" and data.shape[1] <= 3:
+        if len(data) * len(queries) > MEMORY:  # more pairs than one block holds
             return grid_search(data, k, queries=None if data is queries else queries)
+        backend = "torch"
+    if backend == "auto":
         backend = _choose(data)
-    if (
-        backend == "kdtree"
-        and data is queries
-        and not ordered
-        and data.shape[1] <= 3
-        and len(data) > REORDER
-    ):
-        # Along a space-filling curve consecutive queries visit the same leaves, which are then in
-        # cache.
-        order = morton_order(data)
-        found, lengths = nearest_rows(
-            sorted_data := data[order], sorted_data, k, backend, ordered=True
-        )
-        indices = torch.empty_like(found).index_copy_(0, order, order[found])
-        return indices, torch.empty_like(lengths).index_copy_(0, order, lengths)
-    indices, distances = searcher(data, backend)(queries, k)
-    return indices.to(data.device), distances.to(data.device)
+    few = ordered or data.shape[1] > 3 or len(data) <= REORDER
+    if backend != "kdtree" or data is not queries or few:
+        return searcher(data, backend)(queries, k)
+    # Along a space-filling curve consecutive queries visit the same leaves, which are then in
+    # cache.
+    order = morton_order(data)
+    moved = data[order]
+    found, lengths = _kdtree(moved)(moved, k)
+    indices = torch.empty_like(found).index_copy_(0, order, order[found])
+    return indices, torch.empty_like(lengths).index_copy_(0, order, lengths)
 
 
 def searcher(
@@ -138,7 +115,7 @@ def _choose(data: Tensor) -> Backend:
     small_on_device = data.device.type != "cpu" and n < BLOCKS_ON_DEVICE
     if d <= KDTREE_DIMENSIONS and not small_on_device:
         return "kdtree"
-    dear = data.device.type == "cpu" and n > FEW_POINTS and float(n) * n * d > EXACT_WORK
+    dear = data.device.type == "cpu" and float(n) * n * d > EXACT_WORK
     return "cells" if n > EXACT_POINTS or dear else "torch"
 
 
@@ -155,12 +132,12 @@ def search_space(points: Tensor, metric: str) -> Tensor:
     raise InputError(f"metric must be 'euclidean' or 'cosine', got {metric!r}")
 
 
-def without_self(indices: Tensor, distances: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
-    """Lists ``(n, k - 1)`` without the point itself, whose index is ``first`` plus its row.
+def without_self(indices: Tensor, distances: Tensor) -> Lists:
+    """Lists ``(n, k - 1)`` without the point itself, whose index is its row.
 
     Where copies fill a list and it is missing, the farthest goes.
     """
-    rows = torch.arange(first, first + len(indices), device=indices.device)
+    rows = torch.arange(len(indices), device=indices.device)
     if bool((indices[:, 0] == rows).all()):  # nearly always: no copies
         return indices[:, 1:].contiguous(), distances[:, 1:].contiguous()
     own = indices == rows[:, None]
@@ -169,16 +146,7 @@ def without_self(indices: Tensor, distances: Tensor, first: int = 0) -> tuple[Te
     return indices[~own].reshape(shape), distances[~own].reshape(shape)
 
 
-def self_first(indices: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
-    """Put the point itself in column 0. Duplicates tie at distance zero, so it may stand later or
-    be missing.
-    """
-    own = torch.arange(len(indices), device=indices.device)[:, None]
-    others, lengths = without_self(indices, distances)
-    return torch.cat([own, others], 1), torch.cat([torch.zeros_like(distances[:, :1]), lengths], 1)
-
-
-def nearest_sparse(matrix: Any, k: int, metric: Metric) -> tuple[Tensor, Tensor]:
+def nearest_sparse(matrix: Any, k: int, metric: Metric) -> Lists:
     """The ``k`` nearest other rows of every row of a scipy CSR matrix, exactly: indices and
     distances ``(n, k)``.
 
@@ -188,8 +156,9 @@ def nearest_sparse(matrix: Any, k: int, metric: Metric) -> tuple[Tensor, Tensor]
     squares = np.asarray(x.multiply(x).sum(1)).ravel()
     if metric == "cosine":
         x = x.multiply(1 / np.sqrt(np.maximum(squares, np.finfo(x.dtype).tiny))[:, None]).tocsr()
-    (n, d), size = x.shape, max(1, BLOCK_ENTRIES // x.shape[0])
-    filled, wide = x.nnz > FILLED * n * d, max(1, BLOCK_ENTRIES // d)
+        squares = np.ones_like(squares)
+    (n, d), size = x.shape, max(1, MEMORY // x.shape[0])
+    filled, wide = x.nnz > FILLED * n * d, max(1, MEMORY // d)
     others = [x[start : start + wide] for start in range(0, n, wide)] if filled else x.T.tocsr()
     found, lengths = [], []
     for start in range(0, n, size):
@@ -199,79 +168,79 @@ def nearest_sparse(matrix: Any, k: int, metric: Metric) -> tuple[Tensor, Tensor]
             scores = np.concatenate([rows @ each.toarray().T for each in others], 1)
         else:
             scores = (block @ others).toarray()
-        if metric == "cosine":
-            scores = 1 - scores
-        else:
-            scores = squares[start : start + size, None] + squares - 2 * scores
+        scores = squares[start : start + size, None] + squares - 2 * scores
         scores[np.arange(len(scores)), np.arange(start, start + len(scores))] = np.inf
         distances, near = torch.from_numpy(scores).topk(k, largest=False)
         found.append(near)
         lengths.append(distances.clamp_min(0))
     distances = torch.cat(lengths)
-    return torch.cat(found), (distances if metric == "cosine" else distances.sqrt()).float()
+    return torch.cat(found), (distances / 2 if metric == "cosine" else distances.sqrt()).float()
 
 
 def _kdtree(data: Tensor) -> Search:
+    """On all processors, some queries at a time: the tree's own threads would go on writing into
+    arrays that an interrupt of their caller has freed.
+    """
     from scipy.spatial import cKDTree
 
-    return partial(_in_tree, cKDTree(data.detach().cpu().numpy(), balanced_tree=False))
+    tree = cKDTree(data.detach().cpu().numpy(), balanced_tree=False)
+
+    def search(queries: Tensor, k: int) -> Lists:
+        parts = [part.numpy() for part in queries.detach().cpu().split(QUERIES)]
+        found = side_by_side(partial(tree.query, k=np.arange(1, k + 1)), parts)
+        arrays = (torch.from_numpy(np.concatenate(each)) for each in zip(*found, strict=True))
+        lengths, indices = (each.to(queries.device) for each in arrays)
+        return indices, lengths
+
+    return search
 
 
-def _in_tree(tree: Any, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    found, lengths = tree_query(tree, queries.detach().cpu().numpy(), k)
-    return torch.from_numpy(found).to(queries.device), torch.from_numpy(lengths).to(queries.device)
-
-
-def tree_query(tree: Any, sought: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices and distances ``(m, k)`` of the nearest points of a KD-tree, on all processors.
-
-    The tree's own threads would go on writing into arrays that an interrupt of their caller has
-    freed.
-    """
-    pieces = PIECES * cores()
-    size = max(FEW_QUERIES, min(QUERIES, -(-len(sought) // pieces)))
-    parts = [sought[start : start + size] for start in range(0, max(1, len(sought)), size)]
-    found = side_by_side(partial(tree.query, k=np.arange(1, k + 1)), parts)
-    distances, indices = (
-        found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
-    )
-    return indices, distances
-
-
-def _blocks(data: Tensor, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _blocks(data: Tensor, queries: Tensor, k: int) -> Lists:
     """Exact search by blocks of ``|x|^2 - 2<x, y>``; winners' distances are computed again without
-    cancellation.
+    cancellation, and rows where rounding may have chosen are searched in double precision.
     """
-    centre = data.mean(0)
-    same = data is queries
+    centre, same, single = data.mean(0), data is queries, data.dtype != torch.float64
     data = data - centre
     queries = data if same else queries - centre
     norms = data.square().sum(1)
-    widest = norms.max()
-    spare = min(k + SPARE, data.shape[0])
-    host = data.device.type == "cpu"
-    step = max(64, CACHE_SCORES // len(data)) if host else max(1, BLOCK_ENTRIES // len(data))
+    widest, rounding = norms.max(), ROUNDING * torch.finfo(data.dtype).eps
+    spare = min(k + SPARE, len(data))
 
-    def search(part: Tensor) -> tuple[Tensor, Tensor]:
+    def search(part: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         scores = torch.addmm(norms, part, data.T, alpha=-2)
-        near = _smallest(scores, spare)
-        if not same:
-            near = near.sort(1).values
-        length = _lengths(data, part, near)
-        lost = _lost_in_rounding(part, length, k) if same and spare < data.shape[0] else None
-        length, place = length.topk(k, largest=False) if same else length.sort(stable=True, dim=1)
-        near = near.gather(1, place)
-        if lost is not None and len(lost):
-            near[lost] = _in_double(data, part[lost], k)
-            length[lost] = _lengths(data, part[lost], near[lost])
-        if not same and spare < data.shape[0]:
-            _settle_ties(data, part, scores, near, length, widest, k)
-        return near[:, :k], length[:, :k]
+        near, length = ranked(data, part, _smallest(scores, spare))
+        own = part.square().sum(1)
+        kth, slack = length[:, k - 1].square(), rounding * (own + widest)
+        doubtful = (length[:, -1].square() <= kth + slack) & (spare < len(data))
+        if same:  # of tied neighbours any will do
+            doubtful &= (slack > HARMLESS * kth) & single
+        for row in [] if single else doubtful.nonzero()[:, 0].tolist():
+            within = (scores[row] <= kth[row] - own[row] + 2 * slack[row]).nonzero()[:, 0]
+            found = ranked(data, part[row : row + 1], within[None])
+            near[row, :k], length[row, :k] = (each[0, :k] for each in found)
+        return near[:, :k], length[:, :k], doubtful
 
+    step = max(ROWS, rows_at_once(data.device, len(data)))
     found = side_by_side(search, queries.split(step), data.device)
-    return torch.cat([indices for indices, _ in found]), torch.cat(
-        [lengths for _, lengths in found]
-    )
+    indices, lengths, doubtful = (torch.cat(each) for each in zip(*found, strict=True))
+    rows = doubtful.nonzero()[:, 0]
+    if single and len(rows):
+        indices[rows], again = _blocks(data.double(), queries[rows].double(), k)
+        lengths[rows] = again.to(lengths)
+    return indices, lengths
+
+
+def ranked(data: Tensor, queries: Tensor, near: Tensor) -> Lists:
+    """Candidates ``(m, c)`` of queries ``(m, d)``, by their distances ``(m, c)``; ties by index."""
+    near = near.sort(1).values
+    lengths = torch.empty(near.shape, dtype=data.dtype, device=data.device)
+    size = rows_at_once(data.device, near.shape[1] * data.shape[1])
+    for out, x, rows in zip(
+        lengths.split(size), queries.split(size), near.split(size), strict=True
+    ):
+        out.copy_((data[rows] - x[:, None]).norm(dim=2))
+    lengths, place = lengths.sort(stable=True, dim=1)
+    return near.gather(1, place), lengths
 
 
 def _smallest(scores: Tensor, k: int) -> Tensor:
@@ -292,61 +261,6 @@ def _smallest(scores: Tensor, k: int) -> Tensor:
     )
 
 
-def _lengths(data: Tensor, part: Tensor, near: Tensor) -> Tensor:
-    """Distances ``(m, c)`` of queries ``(m, d)`` to their candidates, as many at once as the cache
-    holds.
-    """
-    entries = CACHE_ENTRIES if data.device.type == "cpu" else BLOCK_ENTRIES
-    size = max(1, entries // (near.shape[1] * data.shape[1]))
-    lengths = torch.empty(near.shape, dtype=data.dtype, device=data.device)
-    for out, x, chosen in zip(lengths.split(size), part.split(size), near.split(size), strict=True):
-        out.copy_((data[chosen] - x[:, None]).norm(dim=2))
-    return lengths
-
-
-def _lost_in_rounding(part: Tensor, length: Tensor, k: int) -> Tensor | None:
-    """Rows of queries ``part (m, d)`` whose squared distances, of candidates ``length (m, k +
-    SPARE)``, round by more than the spare candidates make up for: far from the mean of all, and
-    near each other. None in double precision.
-    """
-    if part.dtype == torch.float64:
-        return None
-    rounding = SHARE * torch.finfo(part.dtype).eps * part.square().sum(1)
-    kth = length.topk(k, largest=False).values.amax(1).square()
-    return ((rounding > HARMLESS * kth) & (length.amax(1).square() - kth <= rounding)).nonzero()[
-        :, 0
-    ]
-
-
-def _in_double(data: Tensor, part: Tensor, k: int) -> Tensor:
-    """The ``k`` nearest rows ``(m, k)`` of queries by scores in double precision, ascending."""
-    wide = data.double()
-    norms, step = wide.square().sum(1), max(1, BLOCK_ENTRIES // len(data))
-    found = [
-        torch.addmm(norms, each.double(), wide.T, alpha=-2).topk(k, largest=False)
-        for each in part.split(step)
-    ]
-    return torch.cat([each.indices for each in found])
-
-
-def _settle_ties(
-    data: Tensor, part: Tensor, scores: Tensor, near: Tensor, length: Tensor, widest: Tensor, k: int
-) -> None:
-    """Rows whose candidates end in a tie, where rounding chose them, choose again among all points
-    that near, in place.
-
-    ``scores (m, n)`` of the queries ``part (m, d)``; candidates ``near`` and ``length (m, k +
-    SPARE)``, ascending; ``widest`` is the largest squared norm of the points.
-    """
-    own = part.square().sum(1)
-    slack = ROUNDING * torch.finfo(data.dtype).eps * (own + widest)
-    bound = length[:, k - 1].square() + slack
-    for row in (length[:, -1].square() <= bound).nonzero()[:, 0].tolist():
-        within = (scores[row] <= bound[row] - own[row] + slack[row]).nonzero()[:, 0]
-        found, order = (data[within] - part[row]).norm(dim=1).sort(stable=True)
-        near[row, :k], length[row, :k] = within[order[:k]], found[:k]
-
-
 def _other(data: Tensor, metric: str | Callable[..., float], options: dict[str, Any]) -> Search:
     """By another metric: all pairs of few rows, neighbour descent among many (which takes a minute
     to compile).
@@ -356,9 +270,9 @@ def _other(data: Tensor, metric: str | Callable[..., float], options: dict[str, 
     many, chosen = len(data) > FEW_ROWS, metric
     if isinstance(metric, str):
         known = {name: name for name in VALID_METRICS["brute"]}
-        if (many or metric not in known) and metric not in (
-            known := extra("pynndescent").distances.named_distances
-        ):
+        if many or metric not in known:
+            known = extra("pynndescent").distances.named_distances
+        if metric not in known:
             raise InputError(
                 f"metric must be precomputed or one of {', '.join(sorted(known))}, got {metric!r}"
             )
@@ -369,18 +283,18 @@ def _other(data: Tensor, metric: str | Callable[..., float], options: dict[str, 
         )
     if many:
         return _descent(data, metric, options)
-    rows = data.detach().cpu().numpy()
-    binary = metric in BINARY
-    order, rest = options.get("p", 2) if metric == "minkowski" else 2, dict(options)
-    if metric == "minkowski":
-        rest.pop("p", None)
-    settings = {"metric": chosen, "p": order, "metric_params": rest or None}
-    index = NearestNeighbors(algorithm="brute", n_jobs=cores(1), **settings)
-    index.fit(rows != 0 if binary else rows)
 
-    def search(queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        sought = queries.detach().cpu().numpy()
-        lengths, found = index.kneighbors(sought != 0 if binary else sought, k)
+    def entries(rows: Tensor) -> np.ndarray:
+        found = rows.detach().cpu().numpy()
+        return found != 0 if metric in BINARY else found
+
+    rest = dict(options)
+    order = rest.pop("p", 2) if metric == "minkowski" else 2
+    settings = {"metric": chosen, "p": order, "metric_params": rest or None}
+    index = NearestNeighbors(algorithm="brute", n_jobs=cores(1), **settings).fit(entries(data))
+
+    def search(queries: Tensor, k: int) -> Lists:
+        lengths, found = index.kneighbors(entries(queries), k)
         return torch.from_numpy(found), torch.from_numpy(lengths)
 
     return search
@@ -392,22 +306,19 @@ def _descent(
     options: dict[str, Any] | None = None,
 ) -> Search:
     """Approximate: neighbour descent, by any metric that pynndescent knows."""
-    points, settings = (
-        data.detach().cpu().numpy().astype(np.float32),
-        {"metric_kwds": options, "n_jobs": cores(-1)},
-    )
+    rows = data.detach().cpu().float().numpy()
     index = extra("pynndescent").NNDescent(
-        points, metric=metric, n_neighbors=30, random_state=0, **settings
+        rows, metric=metric, metric_kwds=options, random_state=0, n_jobs=cores(-1)
     )
 
-    def search(queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        if queries is data and k <= 30:
-            found, lengths = (part[:, :k] for part in index.neighbor_graph)
+    def search(queries: Tensor, k: int) -> Lists:
+        found, lengths = index.neighbor_graph
+        if queries is data and k <= found.shape[1]:
+            found, lengths = found[:, :k], np.ascontiguousarray(lengths[:, :k])
         else:
-            found, lengths = index.query(queries.detach().cpu().numpy().astype(np.float32), k=k)
-        return torch.from_numpy(found.astype(np.int64)), torch.from_numpy(
-            np.ascontiguousarray(lengths)
-        )
+            found, lengths = index.query(queries.detach().cpu().float().numpy(), k=k)
+        indices = torch.from_numpy(found.astype(np.int64))
+        return indices.to(data.device), torch.from_numpy(lengths).to(data.device)
 
     return search
 
@@ -415,6 +326,6 @@ def _descent(
 SEARCHES: dict[str, Callable[[Tensor], Search]] = {
     "kdtree": _kdtree,
     "torch": lambda data: partial(_blocks, data),
-    "cells": lambda data: CellIndex(data, _blocks).search,
+    "cells": partial(cell_search, exact=_blocks),
     "pynndescent": _descent,
 }

@@ -39,27 +39,15 @@ from ..cloud.farthest import farthest_points
 from ..eigen import orthonormalise, smoother_filter
 from ..eigen.problem import smoother_step, terms
 from ..layers import split_heads
-from ..neighbors.graph import Graph, build_graph, stack
-from ..neighbors.layout import Segments, canonical_pose, nearest
+from ..neighbors.graph import Graph, build_graph
+from ..neighbors.layout import Segments, canonical_pose
 from ..smoothers import Smoother, variable_smoother
 from ..smoothers.variable import NETWORK
 from .transformer import Transformer, TransformerConfig, stacked
 
 NEIGHBOURS = 12
 SURFACE = 2.0  # the dimension that the network takes every cloud to have
-# coordinates of padding: farther from all points than any is from another, its square still a
-# number
-ABSENT = 1e15
 _GRID = 40  # times on the logarithmic grid on which traces are inverted
-
-
-def stacked_graph(points: Tensor, each: Segments, k: int = NEIGHBOURS) -> Graph:
-    """The `k` nearest neighbours in clouds of any sizes, one after the other in `points (n, 3)`:
-    all at once on a GPU, by trees on a processor."""
-    if not points.is_cuda:
-        return stack([build_graph(x, k) for x in points.split(list(each.sizes))])
-    distances, indices = (each.stacked(found) for found in nearest(each.padded(points, ABSENT), k))
-    return Graph(points, indices + each.spread(each.first)[:, None], distances, clouds=each.sizes)
 
 
 @torch.no_grad()
@@ -68,9 +56,8 @@ def diffusion(source: Tensor | Graph, *, dense: bool = False) -> Smoother:
     n, n)`.
     """
     if not isinstance(source, Graph):
-        source = stacked_graph(
-            source.float().flatten(0, 1), Segments((source.shape[1],) * len(source), source.device)
-        )
+        sizes = (source.shape[1],) * len(source)
+        source = build_graph(source.float().flatten(0, 1), NEIGHBOURS, clouds=sizes)
     smoother = variable_smoother(source.truncate(NEIGHBOURS), None, SURFACE, NETWORK)
     return smoother.dense() if dense else smoother
 

@@ -30,7 +30,7 @@ from ..cloud.arranged import Placed, arrange
 from ..cloud.edges import without_short_cuts
 from ..errors import InputError
 from ..extensions import KernelExtension
-from ..neighbors.graph import Graph, cloud_dimensions
+from ..neighbors.graph import Graph, build_graph, cloud_dimensions
 from ..neighbors.layout import Segments, framed
 from ..networks.spectral import (
     GUARDS,
@@ -43,7 +43,6 @@ from ..networks.spectral import (
     inputs,
     place,
     place_inputs,
-    stacked_graph,
 )
 from ..points import LARGEST, SMALLEST
 from ..smoothers import NEIGHBOURS as OPERATOR_NEIGHBOURS
@@ -80,7 +79,7 @@ class Batch:
         """
         each = Segments(tuple(len(x) for x in clouds), clouds[0].device)
         points, frames, scale = framed(torch.cat(list(clouds)), each)
-        graph = stacked_graph(points.float(), each, min(LOCAL, min(each.sizes) - 1))
+        graph = build_graph(points.float(), min(LOCAL, min(each.sizes) - 1), clouds=each.sizes)
         surfaces = _are_surfaces(graph, scale)
         if not all(surfaces):
             chosen = [x for x, ok in zip(clouds, surfaces, strict=True) if ok]

@@ -52,7 +52,7 @@ def balanced_stencil(
     near, frames = first_frames(graph, dimension)
     if field is not None:
         near = near.stretched_along(field, frames)
-    spacing = local_spacing(near.indices, near.distances, near.real).length
+    spacing = local_spacing(near.indices, near.distances, near.real)
     chosen = choose_edges(near, frames)
     edges, faint = with_pairs(chosen, graph.doubtful)
     head, tail = edges.head, edges.tail

@@ -36,15 +36,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..neighbors.graph import (
-    FRAME,
-    Edges,
-    Graph,
-    components,
-    local_spacing,
-    sphere_directions,
-    undirected,
-)
+from ..neighbors.graph import FRAME, Edges, Graph, components, local_spacing, undirected
 from .smoother import Smoother
 from .stencil import (
     BALANCE,
@@ -109,7 +101,7 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
     length2 = chord.square().sum(1)
     if field is not None:
         length2 = edge_directions(chord, edges, frames, settings, field)[2]
-    spacing = local_spacing(near.indices, near.distances, near.real).length
+    spacing = local_spacing(near.indices, near.distances, near.real)
     spread = 2 * settings.bandwidth * spacing[head] * spacing[tail]
     weight = (settings.doubtful_weight * (1 + length2 / spread) ** -2).masked_scatter(
         ~faint, cells.weight
@@ -464,7 +456,9 @@ def even_directions(dimension: int) -> Tensor:
     if dimension == 2:
         angle = 2 * math.pi * place / count
         return torch.stack([angle.cos(), angle.sin()], 1)
-    return sphere_directions(count)
+    height, angle = 1 - 2 * (place + 0.5) / count, math.pi * (1 + 5**0.5) * (place + 0.5)
+    ring = (1 - height.square()).sqrt()
+    return torch.stack([ring * angle.cos(), ring * angle.sin(), height], 1)
 
 
 def _ball(dimension: int) -> float:

@@ -23,8 +23,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from eigenprobe.cloud.edges import find_suspects
 from eigenprobe.cloud.network import SUSPICION, ShortcutConfig, ShortcutNetwork, Suspects
 from eigenprobe.geometry import farthest_points
-from eigenprobe.neighbors.graph import Graph, stack
-from eigenprobe.neighbors.layout import nearest
+from eigenprobe.neighbors.graph import Graph, build_graph
 
 from ..shapes.contacts import FOLD, SPREAD, Fold, FoldedShapes, Spread, ratios, spread_rows
 from ..shapes.dense import Dense, DenseShapes
@@ -260,9 +259,8 @@ def averaged(chosen: Tensor, y: Tensor, keep: Tensor, m: int, finer: int) -> tup
 
 def suspects_of(clouds: Tensor) -> tuple[Suspects | None, Graph]:
     """The suspects of clouds ``(b, m, 3)`` of one size, and their stacked graph."""
-    distance, index = nearest(clouds, min(SUSPICION.judged, clouds.shape[1] - 1))
-    graphs = [Graph(x, i, d) for x, i, d in zip(clouds, index, distance, strict=True)]
-    cloud = stack(graphs)
+    b, m, _ = clouds.shape
+    cloud = build_graph(clouds.flatten(0, 1), min(SUSPICION.judged, m - 1), clouds=(m,) * b)
     return find_suspects(cloud), cloud
 
 

@@ -16,11 +16,10 @@ import torch
 from torch import Tensor
 
 from eigenprobe.geometry import farthest_points
-from eigenprobe.neighbors.graph import connected
 from eigenprobe.neighbors.layout import morton_order
 
 from .fields import Rng, take, unit
-from .source import ProceduralShapes, Variation, unit_sphere
+from .source import ProceduralShapes, Variation, connected, unit_sphere
 
 SIDE = 2e-3  # step along the normal that a warp carries along with the point
 AT_ONCE = 8  # shapes whose fields are evaluated together

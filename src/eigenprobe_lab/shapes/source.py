@@ -19,7 +19,7 @@ from torch import Tensor
 
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import farthest_points
-from eigenprobe.neighbors.graph import connected
+from eigenprobe.neighbors.graph import build_graph
 
 # They enter their families, in this order.
 from . import creatures, forms, artefacts  # isort: skip  # noqa: F401
@@ -263,3 +263,12 @@ def project(field: Field, x: Tensor, steps: int = 6) -> tuple[Tensor, Tensor, Te
         (value.abs() < 4e-3) & (gradient.norm(dim=-1) > 0.1) & ((x - start).norm(dim=-1) < 0.6)
     )
     return x, unit(gradient), arrived
+
+
+def connected(points: Tensor, k: int = 8) -> Tensor:
+    """Share ``(b,)`` of the points ``(b, n, 3)`` that lie in the largest component of the graph of
+    ``k`` nearest neighbours.
+    """
+    b, n = points.shape[:2]
+    _, labels = build_graph(points.flatten(0, 1), k, clouds=(n,) * b).components()
+    return torch.bincount(labels)[labels].view(b, n).amax(-1) / n

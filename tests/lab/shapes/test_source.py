@@ -4,11 +4,13 @@ families.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 from eigenprobe.errors import InputError
 from eigenprobe_lab.shapes import Builder, ProceduralShapes, Rng, project, seeds
+from eigenprobe_lab.shapes.source import connected
 
 
 def rng(b: int = 3, seed: int = 0) -> Rng:
@@ -52,3 +54,19 @@ def test_families_must_be_known():
         ProceduralShapes(families=["dragonfly"])
     with pytest.raises(InputError, match="at least 16 points"):
         ProceduralShapes().draw(1, 3)
+
+
+def test_connected_tells_one_piece_from_two():
+    t = torch.linspace(0, 1, 200)
+    line = torch.stack([t, 0 * t, 0 * t], -1)  # far more hops than rounds of propagation
+    split = line.clone()
+    split[100:, 1] = 5
+    share = connected(torch.stack([line, split]), k=4)
+    assert share[0] == 1 and abs(share[1] - 0.5) < 0.02
+
+
+def test_the_share_of_the_largest_part(rng: np.random.Generator) -> None:
+    """Per cloud of a batch: 30 and 20 points far apart, and 50 together."""
+    x = torch.from_numpy(rng.random((2, 50, 3)))
+    x[0, 30:] += 100
+    assert connected(x, 6).tolist() == pytest.approx([0.6, 1.0])
