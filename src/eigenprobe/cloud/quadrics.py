@@ -11,7 +11,7 @@ grows like R^6 = (number of neighbours)^3; that of noise does not grow:
 
 Noise has one level and details have not: of all points the lowest fifth tells it.  Squared
 distances h^2 of noisy neighbours are too long by 2 noise^2, and eigenvalues too small by as much.
-Above five per cent of that every point is moved along its normal to its quadric,
+Above a hundredth of that every point is moved along its normal to its quadric,
 
     x_i <- x_i + min(1, noise^2 / sigma_i^2) (foot_i - x_i)          noise of the whole cloud,
 

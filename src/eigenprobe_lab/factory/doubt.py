@@ -194,7 +194,8 @@ def examples(path: Path | None, clouds: int, seed: int) -> list[tuple[Tensor, fl
     made = []
     for _ in range(clouds):
         name = str(rng.choice(list(makers)))
-        n = int(np.exp(rng.uniform(math.log(14 if name == "curve" else 50), math.log(4000))))
+        fewest = {"curve": 14, "mesh": 200}.get(name, 50)
+        n = int(np.exp(rng.uniform(math.log(fewest), math.log(5000))))
         try:
             known = makers[name](n, bool(rng.random() < 0.5), rng)
             turn = np.linalg.qr(rng.standard_normal((known.points.shape[1],) * 2))[0]
