@@ -32,7 +32,7 @@ from eigenprobe.eigen.span import RitzPairs
 from eigenprobe.geometry import oracle
 
 WRONG, RIGHT = 0.1, 0.05  # mean error: what is to be told, and what is not
-FALSE = 2.0  # wrong clouds in silence that one false alarm is worth: even odds are at logit 0
+FALSE = 3.0  # wrong clouds in silence that one false alarm is worth: even odds are at logit 0
 DAMAGES = ("none", "none", "none", "noise", "outliers", "copies", "step", "uneven")
 BALL = np.repeat([4.3330, 11.1700, 20.1907, 20.3714], [3, 5, 1, 7])  # zeros of j_l', squared
 
