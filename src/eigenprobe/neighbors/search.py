@@ -208,7 +208,8 @@ def _blocks(data: Tensor, queries: Tensor, k: int) -> Lists:
 
     def search(part: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         scores = torch.addmm(norms, part, data.T, alpha=-2)
-        near, length = ranked(data, part, _smallest(scores, spare))
+        near = _smallest(scores, spare)
+        near, length = ranked(data, part, near if same else near.sort(1).values)
         own = part.square().sum(1)
         kth, slack = length[:, k - 1].square(), rounding * (own + widest)
         doubtful = (length[:, -1].square() <= kth + slack) & (spare < len(data))
@@ -231,8 +232,7 @@ def _blocks(data: Tensor, queries: Tensor, k: int) -> Lists:
 
 
 def ranked(data: Tensor, queries: Tensor, near: Tensor) -> Lists:
-    """Candidates ``(m, c)`` of queries ``(m, d)``, by their distances ``(m, c)``; ties by index."""
-    near = near.sort(1).values
+    """Candidates ``(m, c)`` of queries ``(m, d)`` by their distances ``(m, c)``; ties stay."""
     lengths = torch.empty(near.shape, dtype=data.dtype, device=data.device)
     size = rows_at_once(data.device, near.shape[1] * data.shape[1])
     for out, x, rows in zip(
