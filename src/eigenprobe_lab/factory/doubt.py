@@ -155,7 +155,7 @@ def damaged(known: Known, rng: np.random.Generator) -> np.ndarray:
     if kind in ("step", "uneven"):
         along = x @ rng.standard_normal(x.shape[1])
         place = (along - along.min()) / max(np.ptp(along), 1e-9)
-        ratio = 10 ** rng.uniform(0.3, 3)
+        ratio = 10 ** rng.uniform(0.3, 4.5)
         share = np.where(place > 0.5, 1 / ratio, 1.0) if kind == "step" else ratio**-place
         kept = rng.random(len(x)) < share
         return x[kept] if kept.sum() > 12 else x
