@@ -18,12 +18,16 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from ..errors import InputError, extra
+from ..host.files import check_size
 from .mesh import Array
 
 TYPES = {"float": "f4", "double": "f8", "int": "i4", "unsigned_int": "u4", "long": "i8"}
 TYPES |= {"unsigned_long": "u8", "short": "i2", "unsigned_short": "u2", "char": "i1"}
 TYPES |= {"unsigned_char": "u1", "vtktypeint64": "i8", "vtktypeint32": "i4", "vtkidtype": "i4"}
 FACES = (5, 7, 9)  # triangle, polygon, quadrilateral
+# of a vtp file, which becomes a vtu file whose cells are its polygons
+RENAMED = {b"PolyData": b"UnstructuredGrid", b"NumberOfPolys": b"NumberOfCells"}
+RENAMED |= {b"Polys>": b"Cells>"}
 
 
 def read_vtu(path: Path) -> tuple[Array, Array | None]:
@@ -37,26 +41,18 @@ def read_vtu(path: Path) -> tuple[Array, Array | None]:
 
 
 def read_vtp(path: Path) -> tuple[Array, Array | None]:
-    """The same of a vtp file, which meshio does not know: as a vtu file whose cells are its
-    polygons.
-    """
+    """The same of a vtp file, which meshio does not know."""
     head, marker, appended = path.read_bytes().partition(b"<AppendedData")
     others = rb"<(PointData|CellData|Verts|Lines|Strips)\b[^>]*(/>|>.*?</\1>)"
     head = re.sub(others, b"", head, flags=re.DOTALL)
-    count = re.search(rb'NumberOfPolys="(\d+)"', head)
-    if count is None or int(count[1]) > len(head) + len(appended):
-        raise InputError(f"{path} must hold polygons that it has room for, got another file")
+    count = int(re.findall(rb'NumberOfPolys="(\d+)"', head)[0])
+    check_size(path, 8.0 * count)
     if b'"raw"' in appended[:80]:
         kinds = "text or base64, got raw ones: save it in another data mode"
         raise InputError(f"{path} must hold numbers as {kinds}")
     types = b'<DataArray type="UInt8" Name="types" format="ascii">'
-    types += b"7 " * int(count[1]) + b"</DataArray></Cells>"
-    for before, after in {
-        b"PolyData": b"UnstructuredGrid",
-        b"NumberOfPolys": b"NumberOfCells",
-        b"<Polys>": b"<Cells>",
-        b"</Polys>": types,
-    }.items():
+    head = head.replace(b"</Polys>", types + b"7 " * count + b"</DataArray></Polys>")
+    for before, after in RENAMED.items():
         head = head.replace(before, after)
     with TemporaryDirectory() as folder:
         same = Path(folder) / f"{path.stem}.vtu"
@@ -82,22 +78,14 @@ def read_vtk(path: Path) -> tuple[Array, Array | None]:
 
     def section(name: bytes, at: int) -> tuple[list[str], int]:
         """The words behind a name that begins a line, and where the next line begins."""
-        start = data.find(b"\n" + name + b" ", at - 1)
-        end = data.find(b"\n", start + 1) + 1
-        if not 0 <= start < end:
-            return [], at
-        return data[start:end].decode("latin-1").split()[1:], end
+        found = re.compile(rb"^%b (.*)\n" % name, re.MULTILINE).search(data, at)
+        return (found[1].decode("latin-1").split(), found.end()) if found else ([], at)
 
     def numbers(count: int, kind: str, at: int) -> Array:
         layout = np.dtype(">" + TYPES[kind.lower()])
         if head[2] == b"BINARY":
-            room = (len(data) - at) // layout.itemsize
-            found = np.frombuffer(data, layout, min(count, room), at)
-        else:
-            found = np.array(data[at:].split(None, count)[:count], dtype=layout)
-        if len(found) != count:
-            raise InputError(f"{path} ends early: it claims {count} numbers, {len(found)} follow")
-        return found
+            return np.frombuffer(data, layout, count, at)
+        return np.array(data[at:].split(None, count)[:count], dtype=layout).reshape(count)
 
     words, at = section(b"POINTS", head.end())
     if not words:
@@ -113,12 +101,9 @@ def read_vtk(path: Path) -> tuple[Array, Array | None]:
         kind, at = section(b"CONNECTIVITY", at)
         corners = numbers(size, kind[0], at)
     else:
-        if count > size:
-            raise InputError(f"{path} claims {count} cells in {size} numbers")
-        listed = numbers(size, "int", at)
-        places, steps = [0], (listed + 1).tolist()  # of the number of corners, before them
-        for _ in range(count):
-            places.append(places[-1] + steps[places[-1]])
+        listed, places = numbers(size, "int", at), [0]
+        for _ in range(min(count, size)):  # the number of corners stands before them
+            places.append(places[-1] + 1 + int(listed[places[-1]]))
         starts = np.array(places) - np.arange(count + 1)
         corners = np.delete(listed, places[:-1])
     words, at = section(b"CELL_TYPES", at)
@@ -128,10 +113,9 @@ def read_vtk(path: Path) -> tuple[Array, Array | None]:
 
 def _faces(starts: Array, corners: Array, kinds: Array | None) -> Array | None:
     """Cells with equally many corners together: triangles of all that are faces."""
-    lengths, found = np.diff(starts), []
-    inside = (starts >= 0).all() and (starts <= len(corners)).all() and (lengths >= 0).all()
-    if not inside:  # before memory is taken
+    if ((starts < 0) | (starts > len(corners))).any():  # before memory is taken
         raise InputError(f"expected cells within {len(corners)} corners, got others")
+    lengths, found = np.diff(starts), []
     flat = np.isin(kinds, FACES) if kinds is not None else np.ones(len(lengths), dtype=bool)
     for length in np.unique(lengths[flat & (lengths >= 3)]):
         rows = starts[:-1][flat & (lengths == length)]
