@@ -213,16 +213,8 @@ HEAD = "FIELDS {}\nSIZE {}\nTYPE F F F\nCOUNT 1 1 1\nWIDTH {}\nHEIGHT 1\nDATA {}
 @pytest.mark.parametrize(
     "head, body, told",
     [
-        (
-            HEAD.format("x y z", "4 4 4", 10**9, "binary"),
-            bytes(99),
-            "the file is damaged, or not",
-        ),
-        (
-            HEAD.format("x y z", "4 4 4", 10**9, "ascii"),
-            b"0 0 0\n",
-            "the file is damaged, or not",
-        ),
+        (HEAD.format("x y z", "4 4 4", 10**9, "binary"), bytes(99), "the file is damaged, or not"),
+        (HEAD.format("x y z", "4 4 4", 10**9, "ascii"), b"0 0 0\n", "the file is damaged, or not"),
         (
             HEAD.format("x y z", "4 4 4", 10**8, "binary_compressed"),
             struct.pack("<II", 9, 12 * 10**8),
@@ -260,7 +252,9 @@ def test_a_header_that_claims_too_many_records_is_one_line(tmp_path: Path) -> No
     data = bytearray(path.read_bytes())
     struct.pack_into("<I", data, 100, 2**32 - 2)
     path.write_bytes(data)
-    with pytest.raises(InputError, match=r"scan.las ends early: its header claims 231928233876 bytes"):
+    with pytest.raises(
+        InputError, match=r"scan.las ends early: its header claims 231928233876 bytes"
+    ):
         load(path)
 
 
@@ -281,5 +275,7 @@ def test_a_table_of_chunks_that_claims_too_much_is_one_line(tmp_path: Path, dama
         struct.pack_into("<q", data, start, -1)
         struct.pack_into("<q", data, len(data) - 8, 2**40)
     path.write_bytes(data)
-    with pytest.raises(InputError, match=r"scan.laz(: the file is damaged| ends early: its header)"):
+    with pytest.raises(
+        InputError, match=r"scan.laz(: the file is damaged| ends early: its header)"
+    ):
         load(path)

@@ -34,9 +34,11 @@ def read_vtu(path: Path) -> tuple[Array, Array | None]:
     """Points (n, 3) and triangles (f, 3) of a vtu file; other cells than faces only give their
     points.
     """
-    grid = extra("meshio.vtu._vtu").read(path)
-    flat = [each for each in grid.cells if each.type.startswith(("triangle", "quad", "polygon"))]
-    faces = [triangles(each.data).astype(np.int64) for each in flat]
+    grid, faces = extra("meshio.vtu._vtu").read(path), []
+    for cells in grid.cells:
+        if cells.type.startswith(("triangle", "quad", "polygon")):
+            for i in range(2, cells.data.shape[1]):  # triangles that share the first corner
+                faces.append(cells.data[:, [0, i - 1, i]].astype(np.int64))
     return np.asarray(grid.points, np.float64), np.concatenate(faces) if faces else None
 
 
@@ -58,12 +60,6 @@ def read_vtp(path: Path) -> tuple[Array, Array | None]:
         same = Path(folder) / f"{path.stem}.vtu"
         same.write_bytes(head + marker + appended)
         return read_vtu(same)
-
-
-def triangles(polygons: Array) -> Array:
-    """Polygons of c corners (f, c) as triangles that share the first corner."""
-    corners = [[0, i, i + 1] for i in range(1, polygons.shape[1] - 1)]
-    return polygons[:, corners].reshape(-1, 3)
 
 
 def read_vtk(path: Path) -> tuple[Array, Array | None]:
@@ -108,16 +104,12 @@ def read_vtk(path: Path) -> tuple[Array, Array | None]:
         corners = np.delete(listed, places[:-1])
     words, at = section(b"CELL_TYPES", at)
     kinds = numbers(int(words[0]), "int", at) if words else None
-    return points, _faces(starts, corners.astype(np.int64), kinds)
-
-
-def _faces(starts: Array, corners: Array, kinds: Array | None) -> Array | None:
-    """Cells with equally many corners together: triangles of all that are faces."""
     if ((starts < 0) | (starts > len(corners))).any():  # before memory is taken
         raise InputError(f"expected cells within {len(corners)} corners, got others")
-    lengths, found = np.diff(starts), []
-    flat = np.isin(kinds, FACES) if kinds is not None else np.ones(len(lengths), dtype=bool)
-    for length in np.unique(lengths[flat & (lengths >= 3)]):
-        rows = starts[:-1][flat & (lengths == length)]
-        found.append(triangles(corners[rows[:, None] + np.arange(length)]))
-    return np.concatenate(found) if found else None
+    counts = np.maximum(np.diff(starts) - 2, 0)  # of triangles that share the first corner
+    if kinds is not None:
+        counts *= np.isin(kinds, FACES)
+    first = np.repeat(starts[:-1], counts)
+    second = first + 1 + np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
+    faces = corners[np.stack([first, second, second + 1], axis=1)].astype(np.int64)
+    return points, faces if len(faces) else None

@@ -168,7 +168,8 @@ class ParquetColumns:
         self.file = extra("pyarrow.parquet").ParquetFile(path)
         facts = self.file.metadata
         frame = self.file.schema_arrow.empty_table().to_pandas()
-        self.columns = [name for name in frame.select_dtypes("number") if name != without]
+        numeric = frame.select_dtypes("number", exclude="timedelta")
+        self.columns = [name for name in numeric if name != without]
         if not self.columns:
             raise InputError(f"{path} has no numeric column")
         check_size(path, 8.0 * facts.num_rows * len(self.columns))

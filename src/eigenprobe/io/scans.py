@@ -85,13 +85,15 @@ def read_pcd(path: Path) -> Array:
         columns = [sum(counts[:place]) for place in places]
         return np.loadtxt(data.splitlines(), usecols=columns).reshape(n, 3)
     packed = kind == "binary_compressed"
-    forms = [form.lower() + size for form, size in zip(facts["TYPE"], facts["SIZE"])]
-    widths = [n * count if packed else count for count in counts]
-    layout = np.dtype([(str(i), f, (w,)) for i, (f, w) in enumerate(zip(forms, widths))])
     data = _unpacked(data, path) if packed else data
-    records = np.frombuffer(data, layout, 1 if packed else n)
-    columns = [records[str(i)].reshape(-1, counts[i])[:, 0] for i in places]
-    return np.column_stack(columns).reshape(n, 3).astype(np.float64)
+    forms = [form.lower() + size for form, size in zip(facts["TYPE"], facts["SIZE"])]
+    layout = np.dtype([(str(i), f, (c,)) for i, (f, c) in enumerate(zip(forms, counts))])
+    columns = []
+    for place in places:
+        form, offset = layout[place], layout.fields[str(place)][1]
+        at, step = (n * offset, form.itemsize) if packed else (offset, layout.itemsize)
+        columns.append(np.ndarray((n,), form.base, data, at, (step,)))
+    return np.column_stack(columns).astype(np.float64)
 
 
 def _unpacked(data: bytes, path: Path) -> bytes:
@@ -145,16 +147,15 @@ def _conf_views(conf: Path) -> list[tuple[Path, Array]]:
 
     views = []
     with reading(conf):
-        lines = [line.split() for line in conf.read_text(encoding="utf-8").splitlines()]
-        for words in lines:
-            if words[:1] not in (["bmesh"], ["mesh"]):
-                continue
-            if len(words) < 9:
-                wanted = "expected bmesh FILE tx ty tz qi qj qk ql"
-                raise InputError(f"{conf}: {wanted}, got {' '.join(words)!r}")
-            numbers = np.array(words[2:9], dtype=np.float64)
-            turn = Rotation.from_quat(numbers[3:]).inv().as_matrix()
-            views.append((conf.parent / Path(words[1]).name, np.column_stack([turn, numbers[:3]])))
+        for line in conf.read_text(encoding="utf-8").splitlines():
+            if (words := line.split())[:1] in (["bmesh"], ["mesh"]):
+                if len(words) < 9:
+                    wanted = "expected bmesh FILE tx ty tz qi qj qk ql"
+                    raise InputError(f"{conf}: {wanted}, got {line!r}")
+                numbers = np.array(words[2:9], dtype=np.float64)
+                turn = Rotation.from_quat(numbers[3:]).inv().as_matrix()
+                pose = np.column_stack([turn, numbers[:3]])
+                views.append((conf.parent / Path(words[1]).name, pose))
     return views
 
 

@@ -213,22 +213,22 @@ def find_shapes(
     found: list[Path] = []
     for path in map(Path, [paths] if isinstance(paths, str) else paths):
         away = address(path)
-        if path.is_dir() and posed_views(path, MESHES + CLOUDS):  # which are one cloud
-            found.append(path)
-        elif path.is_dir() or (away and path.suffix.lower() not in suffixes):
-            every = (path.rglob if below else path.glob)("*")
-            inside = files_at(away) if away else [each for each in every if each.is_file()]
-            seen = [each for each in inside if each.suffix.lower() in suffixes]
-            readable = sorted(each for each in seen if not each.name.startswith("."))
-            if not readable:
-                what = "meshes" if suffixes == MESHES else "shapes"
-                wanted = f"expected files ending in {', '.join(suffixes)}"
-                raise InputError(f"no {what} in {path}: {wanted}")
-            found += readable
-        elif away or path.exists():
-            found.append(path)
-        else:
+        inside: Any = None
+        if away:
+            inside = None if path.suffix.lower() in suffixes else files_at(away)
+        elif path.is_dir() and not posed_views(path, MESHES + CLOUDS):  # which are one cloud
+            inside = filter(Path.is_file, (path.rglob if below else path.glob)("*"))
+        elif not path.exists():
             raise InputError(f"no such file or folder: {path}{near_path(path)}")
+        if inside is None:
+            found.append(path)
+            continue
+        shown = [each for each in inside if not each.name.startswith(".")]
+        readable = sorted(each for each in shown if each.suffix.lower() in suffixes)
+        if not readable:
+            what = "meshes" if suffixes == MESHES else "shapes"
+            raise InputError(f"no {what} in {path}: expected files ending in {', '.join(suffixes)}")
+        found += readable
     return found
 
 
@@ -286,19 +286,17 @@ def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
     placed = [scene.geometry[scene.graph[node][1]] for node in scene.graph.nodes_geometry]
     # One mesh may stand in many places.
     check_size(path, 24.0 * sum(len(getattr(part, "vertices", ())) for part in placed))
-    vertices, faces, offset = [np.zeros((0, 3))], [np.zeros((0, 3), np.int64)], 0
-    for part in scene.dump():
-        vertices.append(np.asarray(getattr(part, "vertices", vertices[0]), dtype=np.float64))
-        if len(getattr(part, "faces", ())):  # a cloud has no faces, a path (lines) has neither
-            faces.append(np.asarray(part.faces, dtype=np.int64) + offset)
-        offset += len(vertices[-1])
-    found = np.concatenate(vertices), np.concatenate(faces)
+    parts = scene.dump()
+    vertices = np.concatenate([np.zeros((0, 3)), *(part.vertices for part in parts)])
+    starts = np.cumsum([0, *(len(part.vertices) for part in parts)])
+    faces = [part.faces + at for part, at in zip(parts, starts) if hasattr(part, "faces")]
+    faces = np.concatenate([np.zeros((0, 3), np.int64), *faces])
     with path.open("rb") as file:  # the parser takes a text that ends early for a smaller mesh
         claimed = re.search(CLAIMED.get(suffix, rb"()()"), file.read(HEAD), re.DOTALL)
-    for array, count in zip(found, claimed.groups() if claimed else ()):
+    for array, count in zip((vertices, faces), claimed.groups() if claimed else ()):
         if len(array) < int(count or 0):
             raise InputError(f"{path} ends early: its header claims {int(count)} rows")
-    return found[0], found[1] if len(found[1]) else None
+    return vertices, faces if len(faces) else None
 
 
 def _finite_rows(points: Array, path: Path, scanned: bool) -> Array:
@@ -313,7 +311,7 @@ def _finite_rows(points: Array, path: Path, scanned: bool) -> Array:
             found = np.asarray(points[row]).tolist()
             raise InputError(f"{path}: point {row} is {found}, expected finite coordinates")
     if not finite.any():
-        raise InputError(f"{path} holds no points, {len(points)} of its pixels are empty")
+        raise InputError(f"{path} holds no points, all of its {len(points)} pixels are empty")
     return finite
 
 

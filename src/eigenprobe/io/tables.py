@@ -10,6 +10,7 @@ memory is taken.
 """
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,16 +75,16 @@ def read_table(
         features, answer, classes = READERS[suffix](path, None if beside else labels, key)
         if len(features.shape) != 2 or 0 in features.shape:
             raise InputError(f"{path} must hold a table (n, d), got shape {features.shape}")
-        names = [*map(str, getattr(features, "columns", ()))]
-        names = names or [f"x{i}" for i in range(features.shape[1])]
+        width = features.shape[1]
+        names = [*map(str, getattr(features, "columns", ()))] or [f"x{i}" for i in range(width)]
+        chosen = pick(names, width, columns, path) or range(width)
+        left_out = pick(names, width, [name for name in drop if name != labels], path)
+        chosen = [place for place in chosen if place not in left_out]
+        if not chosen:
+            raise InputError(f"{path}: no column is left")
+        names = [names[place] for place in chosen]
         if columns or drop:
-            left_out = pick(names, len(names), [name for name in drop if name != labels], path)
-            asked = pick(names, len(names), columns, path) or range(len(names))
-            chosen = [place for place in asked if place not in left_out]
-            if not chosen:
-                raise InputError(f"{path}: no column is left")
             features = getattr(features, "iloc", features)[:, chosen]
-            names = [names[i] for i in chosen]
         features = _numbers(features, path)
     n, source = features.shape[0], labels if beside else path
     if beside:
@@ -109,8 +110,10 @@ def table_path(path: str | os.PathLike[str]) -> Path:
 def _numbers(features: Any, path: Path) -> Any:
     """An array, or a sparse matrix, of numbers; an error names a column of words."""
     if hasattr(features, "columns"):
-        for name, kind in features.dtypes.items():
-            if getattr(kind, "kind", "O") not in "fiub":
+        import pandas
+
+        for name, column in features.items():
+            if not pandas.api.types.is_numeric_dtype(column):
                 wrong = f"features must be numbers, column {str(name)!r} is not"
                 raise InputError(f"{path}: {wrong}: name it as the labels, or drop it")
         return features.to_numpy(dtype=float)
@@ -146,20 +149,20 @@ def _matrix_market(path: Path) -> Any:
     import pandas
 
     with path.open(encoding="latin-1") as file:
-        form = file.readline().lower().split()[1:]
-    if form[1:2] != ["coordinate"] or form[2:] not in (["real", "general"], ["integer", "general"]):
+        form = file.readline()
+    if not re.match(r"%%MatrixMarket matrix coordinate (real|integer) general", form, re.I):
         wanted = f"{path} must hold a matrix coordinate real general"
-        raise InputError(f"{wanted}, got a {' '.join(form) or 'file without a header'}")
+        raise InputError(f"{wanted}, got {form[:80].strip()!r}")
     options: Any = {"sep": r"\s+", "comment": "%", "header": None}
     table = pandas.read_csv(path, **options, dtype=np.float64, float_precision="round_trip")
-    rows, columns, entries = map(int, table.to_numpy()[0])
-    check_size(path, 8.0 * (rows + columns))
-    if table.shape != (entries + 1, 3):
-        count = f"its header claims {entries} numbers, {len(table) - 1} follow"
+    row, column, values = table.to_numpy().T
+    size = int(row[0]), int(column[0])
+    check_size(path, 8.0 * sum(size))
+    if len(values) - 1 != values[0]:
+        count = f"its header claims {values[0]:.0f} numbers, {len(values) - 1} follow"
         raise InputError(f"{path} is damaged: {count}")
-    row, column, values = table.to_numpy()[1:].T
-    places = (row.astype(np.int64) - 1, column.astype(np.int64) - 1)
-    return sparse.csr_matrix((values, places), shape=(rows, columns))
+    places = row[1:].astype(np.int64) - 1, column[1:].astype(np.int64) - 1
+    return sparse.csr_matrix((values[1:], places), shape=size)
 
 
 def _read_archive(path: Path, labels: str | None, key: str | None) -> Parts:
