@@ -98,12 +98,10 @@ def is_mesh_pair(source: object) -> bool:
     """Whether this is ``(V, F)``: points and triples of their indices, and not two clouds."""
     if not isinstance(source, tuple) or len(source) != 2:
         return False
-    if np.ndim(source[0]) != 2 or np.ndim(source[1]) != 2:
-        return False
-    faces = _array(source[1])
-    whole = not faces.is_floating_point() if isinstance(faces, Tensor) else faces.dtype.kind in "iu"
-    triples = whole and len(faces) > 0 and faces.shape[1] == 3
-    return bool(triples and int(faces.min()) >= 0 and int(faces.max()) < len(source[0]))
+    points, faces = map(_array, source)
+    triples = points.ndim == faces.ndim == 2 and faces.shape[1] == 3 and len(faces) > 0
+    whole = triples and "int" in str(faces.dtype)
+    return bool(whole and faces.min() >= 0 and faces.max() < len(points))
 
 
 def listed_clouds(points: Any) -> list[Any] | None:
@@ -177,7 +175,7 @@ def call_by_cloud(count: int, call: Callable[[int], R]) -> list[R]:
 
 
 def _array(values: object) -> Any:
-    return values if isinstance(values, Tensor) else np.asarray(values)
+    return values if isinstance(values, Tensor) else as_array(values)
 
 
 def real_numbers(points: Any, what: str = "points") -> tuple[Array, Tensor]:
@@ -214,11 +212,17 @@ def check_points(
     tensor = tensor.detach().to(
         device=None if device is None else resolved(device), dtype=torch.float64
     )
-    if finite and not bool((sound := torch.isfinite(tensor).all(1)).all()):
-        bad = (~sound).nonzero()[:, 0]
-        got = f"{len(bad)} with NaN or infinity, the first in row {int(bad[0])}"
-        raise InputError(f"expected finite points, got {got}")
+    if finite:
+        check_finite(tensor, "points")
     return tensor, origin
+
+
+def check_finite(points: Tensor, what: str) -> None:
+    """Whether all rows are finite numbers."""
+    bad = (~torch.isfinite(points).all(1)).nonzero()
+    if len(bad):
+        got = f"{len(bad)} with NaN or infinity, the first in row {int(bad[0])}"
+        raise InputError(f"expected finite {what}, got {got}")
 
 
 def as_tensor(points: object) -> Tensor:
