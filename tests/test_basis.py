@@ -161,7 +161,7 @@ def test_new_points_are_checked() -> None:
     with pytest.raises(InputError, match=r"shape \(m, 2\), got \(3, 3\)"):
         basis(np.zeros((3, 3)))
     with pytest.raises(
-        InputError, match="expected finite new points, got 1 .*, the first in row 1"
+        InputError, match=r"expected finite new points, got 1 .*, the first in row 1"
     ):
         basis(np.array([[0.1, 0.2], [np.nan, 0.0]]))
 

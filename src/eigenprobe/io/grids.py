@@ -74,7 +74,7 @@ def read_vtk(path: Path) -> tuple[Array, Array | None]:
 
     def section(name: bytes, at: int) -> tuple[list[str], int]:
         """The words behind a name that begins a line, and where the next line begins."""
-        found = re.compile(rb"^%b (.*)\n" % name, re.MULTILINE).search(data, at)
+        found = re.compile(rb"\n%b (.*)\n" % name).search(data, at - 1)
         return (found[1].decode("latin-1").split(), found.end()) if found else ([], at)
 
     def numbers(count: int, kind: str, at: int) -> Array:

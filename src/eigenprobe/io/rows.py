@@ -166,10 +166,9 @@ class ParquetColumns:
 
     def __init__(self, path: Path, without: str | None = None) -> None:
         self.file = extra("pyarrow.parquet").ParquetFile(path)
-        facts = self.file.metadata
-        frame = self.file.schema_arrow.empty_table().to_pandas()
-        numeric = frame.select_dtypes("number", exclude="timedelta")
-        self.columns = [name for name in numeric if name != without]
+        types, facts, schema = extra("pyarrow.types"), self.file.metadata, self.file.schema_arrow
+        known = [f for f in schema if types.is_floating(f.type) or types.is_integer(f.type)]
+        self.columns = [field.name for field in known if field.name != without]
         if not self.columns:
             raise InputError(f"{path} has no numeric column")
         check_size(path, 8.0 * facts.num_rows * len(self.columns))
@@ -187,4 +186,4 @@ class ParquetColumns:
 
     def _group(self, index: int) -> Array:
         table = self.file.read_row_group(index, columns=self.columns)
-        return table.to_pandas(ignore_metadata=True).to_numpy()
+        return np.stack([table.column(name).to_numpy() for name in self.columns], axis=1)

@@ -72,8 +72,9 @@ def read_e57(path: Path) -> Array:
 
 def read_pcd(path: Path) -> Array:
     """The points of a pcd file."""
-    head, mark, data = re.split(rb"^(DATA[^\n]*\n)", path.read_bytes(), maxsplit=1, flags=re.M)
-    lines = [line.split("#")[0].split() for line in (head + mark).decode("ascii").splitlines()]
+    data = path.read_bytes()
+    start = re.search(rb"^DATA.*\n", data, re.MULTILINE).end()  # type: ignore[union-attr]
+    lines = [line.split("#")[0].split() for line in data[:start].decode("ascii").splitlines()]
     facts = {words[0].upper(): words[1:] for words in lines if words}
     names, kind = [name.lower() for name in facts["FIELDS"]], facts["DATA"][0].lower()
     if missing := set(AXES) - set(names):
@@ -83,17 +84,17 @@ def read_pcd(path: Path) -> Array:
     places = [names.index(axis) for axis in AXES]
     if kind == "ascii":
         columns = [sum(counts[:place]) for place in places]
-        return np.loadtxt(data.splitlines(), usecols=columns).reshape(n, 3)
-    packed = kind == "binary_compressed"
-    data = _unpacked(data, path) if packed else data
+        return np.loadtxt(data[start:].splitlines(), usecols=columns).reshape(n, 3)
+    if packed := kind == "binary_compressed":
+        data, start = _unpacked(data[start:], path), 0
     forms = [form.lower() + size for form, size in zip(facts["TYPE"], facts["SIZE"])]
     layout = np.dtype([(str(i), f, (c,)) for i, (f, c) in enumerate(zip(forms, counts))])
     columns = []
     for place in places:
         form, offset = layout[place], layout.fields[str(place)][1]
         at, step = (n * offset, form.itemsize) if packed else (offset, layout.itemsize)
-        columns.append(np.ndarray((n,), form.base, data, at, (step,)))
-    return np.column_stack(columns).astype(np.float64)
+        columns.append(np.ndarray((n,), form.base, data, start + at, (step,)))
+    return np.stack(columns, axis=1, dtype=np.float64)
 
 
 def _unpacked(data: bytes, path: Path) -> bytes:
