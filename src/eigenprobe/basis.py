@@ -488,8 +488,12 @@ class Basis(Generic[A]):
             info = dict(header.get("info", {}))
             if not 0 <= float(info.get("dimension", 0)) < math.inf:
                 raise InputError(f"expected a dimension, got {info['dimension']!r} in {path}")
-            stored |= {"info": info, "extension": extension, "source": _recorded(header)}
-            return Basis(**stored).numpy()
+            if (record := header.get("operator")) is not None:
+                from .decomposition.settings import settings_from_record
+                from .smoothers.prepared import OperatorSource
+
+                stored["source"] = OperatorSource(settings_from_record(record))
+            return Basis(**stored, info=info, extension=extension).numpy()
 
     def plot(
         self,
@@ -598,16 +602,6 @@ def _shape(values: Any) -> tuple[int, ...] | None:
         isinstance(values, np.ndarray) and values.dtype.kind in "fiu"
     )
     return tuple(values.shape) if real else None
-
-
-def _recorded(header: Facts) -> OperatorSource | None:
-    """The settings of the operator that a file holds, if it has any."""
-    if (record := header.get("operator")) is None:
-        return None
-    from .decomposition.settings import settings_from_record
-    from .smoothers.prepared import OperatorSource
-
-    return OperatorSource(settings_from_record(record))
 
 
 def _check_stored(tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> None:

@@ -129,9 +129,11 @@ def _write(path: Path, points: np.ndarray, faces: np.ndarray, found: dict[str, A
 def _read(path: Path, points: np.ndarray, k: int, neighbours: object) -> dict[str, Any] | None:
     """The operators of a file, where they are of these points and enough of them."""
     with Archive(path) as stored:
-        kept = str(stored["neighbours"]) if "neighbours" in stored.keys() else "None"  # noqa: SIM118
-        same = kept == str(neighbours) and np.array_equal(stored["verts"], points)
-        if not same or int(stored["k_eig"]) < k:
+        names = set(stored.keys())
+        kept = str(stored["neighbours"]) if "neighbours" in names else "None"
+        if not {"k_eig", "verts", *ARRAYS} <= names or kept != str(neighbours):
+            return None
+        if not np.array_equal(stored["verts"], points) or int(stored["k_eig"]) < k:
             return None
         found: dict[str, Any] = {name: stored[name] for name in ARRAYS}
         found |= {"evals": found["evals"][:k], "evecs": found["evecs"][:, :k]}

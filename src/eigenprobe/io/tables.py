@@ -175,10 +175,8 @@ def _read_archive(path: Path, labels: str | None, key: str | None) -> Parts:
         if hasattr(features, "keys"):  # a group: a sparse matrix as AnnData stores it
             for part in features:
                 stored(features, part, path)
-            about = features.attrs
-            kind = str(about.get("encoding-type", about.get("h5sparse_format", "csr")))
-            shape = about.get("shape", about.get("h5sparse_shape"))
-            features = _sparse(features, kind.removesuffix("_matrix"), shape, path)
+            kind = str(features.attrs.get("encoding-type", "csr")).removesuffix("_matrix")
+            features = _sparse(features, kind, features.attrs["shape"], path)
         else:
             features = np.asarray(features)
         if path.suffix.lower() == ".h5ad":
