@@ -82,6 +82,7 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     shape = ep.datasets.creature()
     taken = scans(shape)
     with warnings.catch_warnings():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.shortcuts.test_cuts import sheets
+from tests.cloud.test_cuts import sheets
 
 from eigenprobe.cloud.edges import Suspects, find_suspects, shipped
 from eigenprobe.cloud.network import ShortcutConfig, ShortcutNetwork, read_shortcut, write_shortcut

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors import safe_open
-from tests.estimators.test_precomputed import _model
+from tests.manifold.test_precomputed import _model
 
 from eigenprobe import Eigenmaps, InputError
 

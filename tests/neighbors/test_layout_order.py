@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.graph.test_graph import points
+from tests.neighbors.test_graph import points
 
 from eigenprobe.neighbors.layout import memory_order, morton_order
 from eigenprobe.smoothers import build_smoother

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_matrix
-from tests.graph.test_graph import points
+from tests.neighbors.test_graph import points
 
 from eigenprobe.eigen.solve import solve
 from eigenprobe.errors import InputError

@@ -150,9 +150,10 @@ def fingerprints(points: Tensor) -> Tensor:
     )
     size = max(1, (CACHE if points.device.type == "cpu" else CACHE << 8) // max(1, points.shape[1]))
     for out, part in zip(sums.split(size), points.split(size), strict=True):
+        # -0 is 0
         bits = (
             (part + 0.0).view(torch.int64 if points.dtype == torch.float64 else torch.int32).long()
-        )  # -0 is 0
+        )
         torch.sum((bits ^ (bits >> 15)) * factors, 1, out=out)  # overflow is no harm
     return sums
 

@@ -12,12 +12,13 @@ cut: a wrong split adds a vanishing eigenvalue and moves every vector after it.
 
 What tells a short-cut from a real neighbour: where to look, and what is seen there.
 
-    suspicious   the nearest 18 of a point do not lie on one quadric over their plane
+    suspicious   the nearest 18 of a point do not lie on one quadric over their plane:
                  rms residual of  z ~ (1, u, v, u^2, uv, v^2)  above a share of the spacing
-    looked at    the suspicious points with a few strongly suspicious ones among themselves and
-    their neighbours edges        all undirected edges of the graph with an end that is looked at;
-    (e,) inputs       numbers that no rotation, scale or order of the points changes;  points (a,
-    NODE), edges (e, EDGE)
+    looked at    suspicious points with a few strongly suspicious ones among themselves and their
+                 neighbours
+    edges        all undirected edges of the graph with an end that is looked at, (e,)
+    inputs       numbers that no rotation, scale or order of the points changes:
+                 points (a, NODE), edges (e, EDGE)
 
 Points that are plainly fine cost one 3 x 3 eigenproblem.  Stacked clouds (`Graph.clouds`) are
 handled at once; every statistic is taken on its own cloud.
@@ -61,13 +62,11 @@ class Decision:
     # the view of a scanner from one place, false cuts are more common
     careful: float = 5.0
     uneven: float = 0.15
-    certain: float = (
-        3.0  # logit up to which a cut edge is in doubt: it keeps a share of its weight ...
-    )
+    # logit up to which a cut edge is in doubt: it keeps a share of its weight ...
+    certain: float = 3.0
     adjacent: int = 5  # ... if it joins a point to one of its nearest: stencils are small
-    sure: float = (
-        2.2  # tenth percentile of the logits round a part above which it may be split off ...
-    )
+    # tenth percentile of the logits round a part above which it may be split off ...
+    sure: float = 2.2
     part: int = 20  # ... if it has at least so many points
     near: int = 4  # real neighbours of each point that must hold the cloud together
     rounds: int = 40  # of restoring
@@ -214,9 +213,8 @@ def find_suspects(graph: Graph, settings: Suspicion = SUSPICION) -> Suspects | N
         .permute(2, 0, 1)
         .contiguous()
     )
-    variance, axes = _spectrum(
-        _products(offsets - offsets.mean(2, keepdim=True)).sum(2)
-    )  # offsets (3, n, k)
+    # offsets (3, n, k)
+    variance, axes = _spectrum(_products(offsets - offsets.mean(2, keepdim=True)).sum(2))
     spacing = local_spacing(index, distance).length
     thick = variance[:, 0] > settings.flat * variance[:, 2]
     residual = torch.zeros_like(spacing)
@@ -231,9 +229,8 @@ def find_suspects(graph: Graph, settings: Suspicion = SUSPICION) -> Suspects | N
     landmarks = _landmarks(x, clouds, settings.landmarks)  # (b, L)
     involved = looked.clone()
     involved[index[looked].reshape(-1)] = True
-    ends = looked[:, None] | (
-        looked[index] & involved[:, None]
-    )  # (n, k): both ends are involved, one is looked at
+    # (n, k): both ends are involved, one is looked at
+    ends = looked[:, None] | (looked[index] & involved[:, None])
     edges, entry = undirected(index, ends)
     involved[landmarks.reshape(-1)] = True
     nodes = involved.nonzero()[:, 0]
@@ -287,9 +284,8 @@ class _Neighbourhoods:
         pose = canonical_pose(clouds.padded(self.x), clouds.padded(share))  # (b, 4, 3)
         size = pose[:, :3].norm(dim=1).amax(1).reciprocal()  # root mean square
         turn = pose[owner]
-        local = (self.x[nodes, None] @ turn[:, :3])[:, 0] + turn[
-            :, 3
-        ]  # (a, 3) canonical coordinates
+        # (a, 3) canonical coordinates
+        local = (self.x[nodes, None] @ turn[:, :3])[:, 0] + turn[:, 3]
         own = (normals[:, 1, None] @ turn[:, :3])[:, 0] * size[owner, None]
         i, j = torch.triu_indices(3, 3, device=self.x.device)
         relative = h / size[owner, None]
@@ -308,14 +304,12 @@ class _Neighbourhoods:
         d = chord.norm(dim=1).clamp_min(1e-12)
         here, there = self.spacing[head], self.spacing[tail]
         gap, detour, common = self._between(head, tail, d)
-        first, second = (
-            normals.index_select(1, place[end]) for end in (head, tail)
-        )  # (3, e, scales)
+        # (3, e, scales)
+        first, second = (normals.index_select(1, place[end]) for end in (head, tail))
         alike = (first * second).sum(0).abs()
         unit = (chord / d[:, None]).mT[..., None]
-        low, high = _sorted(
-            (first * unit).sum(0).abs(), (second * unit).sum(0).abs()
-        )  # (e, scales)
+        # (e, scales)
+        low, high = _sorted((first * unit).sum(0).abs(), (second * unit).sum(0).abs())
         tilt = (high * (d / (here * there).sqrt())[:, None]).clamp_max(6)
         angles = torch.stack([alike, low, high], 2).flatten(1)
         parts = [
@@ -339,18 +333,16 @@ class _Neighbourhoods:
             torch.empty_like(d),
             torch.empty((3, len(d)), device=d.device),
         )
-        table = (
-            torch.cat([self.offsets, self.distance.square()[None]]).transpose(0, 1).flatten(1)
-        )  # (n, 4 k)
+        # (n, 4 k)
+        table = torch.cat([self.offsets, self.distance.square()[None]]).transpose(0, 1).flatten(1)
         lists = self.index.mT.contiguous()  # (k, n)
         for part in torch.arange(len(d), device=d.device).split(1 << 14):
             far2, ends = d[part].square(), (head[part], tail[part])
             chord = self.x.index_select(0, ends[1]) - self.x.index_select(0, ends[0])
             middle = way = 9 * far2
             for start, end, along in zip(ends, ends[::-1], (chord, -chord), strict=True):
-                *offsets, near2 = (
-                    table.index_select(0, start).unflatten(1, (4, -1)).unbind(1)
-                )  # (e, k)
+                # (e, k)
+                *offsets, near2 = table.index_select(0, start).unflatten(1, (4, -1)).unbind(1)
                 dot = torch.zeros((), device=d.device)
                 for offset, component in zip(offsets, along.unbind(1), strict=True):
                     dot = torch.addcmul(dot, offset, component[:, None])
@@ -408,9 +400,8 @@ def _landmarks(x: Tensor, clouds: Segments, count: int) -> Tensor:
     count = min(count, *clouds.sizes)
     if len(clouds) == 1:
         step = max(1, len(x) // CANDIDATES)
-        return step * farthest_points(x[::step].cpu(), count)[None].to(
-            x.device
-        )  # a thousand launches on a device
+        # a thousand launches on a device
+        return step * farthest_points(x[::step].cpu(), count)[None].to(x.device)
     every = (clouds.counts // CANDIDATES).clamp_min(1)
     inside = torch.arange(len(x), device=x.device) - clouds.first[clouds.owner]
     offered = clouds.padded((inside % every[clouds.owner] == 0).to(x.dtype)) > 0

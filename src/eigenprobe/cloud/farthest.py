@@ -1,8 +1,8 @@
 """The farthest-point order of a cloud: every point chosen is the farthest from all chosen before
 it.
 
-    i_{t+1} = argmax_j  w_j min_{s <= t} |x_j - x_{i_s}|^2,    x (n, d) or (b, n, d) -> indices (m,)
-    or (b, m)
+    i_{t+1} = argmax_j  w_j min_{s <= t} |x_j - x_{i_s}|^2
+    x (n, d) or (b, n, d) -> indices (m,) or (b, m)
 
 A new point can only change the distance of points closer to it than its own current distance ``r``
 (all others are within ``r`` of an earlier choice already), so large clouds in few dimensions look
@@ -69,9 +69,8 @@ def farthest_points(
         raise InputError(
             f"farthest_points needs points (n, d) or a batch (b, n, d), got shape {shape}"
         )
-    if (
-        as_array(x[:0]).dtype.kind not in "fiub"
-    ):  # none of it: a file may be large, a tensor on a device
+    # none of it: a file may be large, a tensor on a device
+    if as_array(x[:0]).dtype.kind not in "fiub":
         raise InputError(f"farthest_points needs finite numbers, got {x.dtype}")
     for name, given in (("weight", weight), ("valid", valid)):
         if given is not None and (found := tuple(getattr(given, "shape", ()))) != shape[:-1]:
@@ -241,9 +240,8 @@ def _in_batch(
     finite = torch.isfinite(x).all(-1)
     if not bool((finite if valid is None else finite | ~valid).all()):
         raise InputError("farthest_points needs finite coordinates, got NaN or infinity")
-    nearest = torch.full(
-        x.shape[:2], torch.inf, dtype=x.dtype, device=x.device
-    )  # (b, n), squared and weighted
+    # (b, n), squared and weighted
+    nearest = torch.full(x.shape[:2], torch.inf, dtype=x.dtype, device=x.device)
     if valid is not None:
         nearest = nearest.masked_fill(~valid, -1.0)
         x = x.masked_fill(~valid[..., None], 0.0)
@@ -265,9 +263,8 @@ def _in_batch(
     given = (nearest, index, x[:1] if once else x, *(() if weight is None else (weight,)))
     if not (b >= MANY and once and x.is_cuda):
         return _from(n, _advance, *given)
-    place = _kept(
-        n, x.device, *((each.shape, each.dtype) for each in given)
-    )  # many starts on one cloud
+    # many starts on one cloud
+    place = _kept(n, x.device, *((each.shape, each.dtype) for each in given))
     if not place:
         chain = partial(_from, n, _advance_at_once)
         place.append(graphed(chain, *(each.clone() for each in given)) or chain)

@@ -54,7 +54,7 @@ NAMES = {1: "a curve", 2: "a surface", 3: "a solid"}
 LISTED = 12
 SUSPECT = 1.25  # r / b
 SPARSE = 2.0  # r over the median of all
-FEATURES = 13
+FEATURES = 15
 ROUNDS = 3
 CUT = -math.log(3)  # a point of the surface counts three times in training: even odds are here
 HIDDEN = 1e-3  # share of points that must go before others can have been hidden by them
@@ -259,6 +259,9 @@ def describe(x: Tensor, near: Tensor, distances: Tensor) -> tuple[Tensor, Tensor
         flat_there,
         one_sided,
         (r / middle).log(),
+        # Of the whole cloud: how uneven it is, and how much of it looks like this.
+        reach.log().std().expand(len(rows)),
+        suspect.to(x.dtype).mean().expand(len(rows)),
     ]
     return rows, torch.stack(numbers, 1).float().clamp(-8, 8)
 

@@ -1,12 +1,12 @@
 """The probability that an edge of a neighbour graph is a short-cut: near in space, far on the
 surface.
 
-    x_i, y_e          points and edges, encoded from numbers that no rotation, scale or order
-    changes landmarks         a transformer over a few hundred far-apart points: the shape as a
-    whole rounds            y_e <- y_e + f(x_i, x_j, y_e),   x_i <- x_i + g(x_i, sum_j gate_e (V x_j
-    + y_e)),
-                      x_i <- x_i + attention of x_i to the landmarks
-    answer            logit_e = h(x_i, x_j, y_e), the same whichever end comes first
+    x_i, y_e     points and edges, encoded from numbers that no rotation, scale or order changes
+    landmarks    a transformer over a few hundred far-apart points: the shape as a whole
+    rounds       y_e <- y_e + f(x_i, x_j, y_e)
+                 x_i <- x_i + g(x_i, sum_j gate_e (V x_j + y_e))
+                 x_i <- x_i + attention of x_i to the landmarks
+    answer       logit_e = h(x_i, x_j, y_e), the same whichever end comes first
 
 Shapes: `a` points that take part, `e` undirected edges, `b` clouds of `L` landmarks; points have
 `H` channels, edges the fewer `P`, because there are several times as many.  The cost is linear in
@@ -32,15 +32,12 @@ class Suspicion:
     """Where to look, and what the network was trained with."""
 
     judged: int = 18  # nearest neighbours that are judged: stencils keep at most 16
-    flat: float = (
-        0.02  # smallest over largest variance of the neighbours below which they are one sheet
-    )
-    residual: float = (
-        0.2  # of the spacing: rms distance from the quadric above which a point is suspicious
-    )
-    strong: float = (
-        0.3  # the same above which it is strongly so: a suspicious point is looked at if ...
-    )
+    # smallest over largest variance of the neighbours below which they are one sheet
+    flat: float = 0.02
+    # of the spacing: rms distance from the quadric above which a point is suspicious
+    residual: float = 0.2
+    # the same above which it is strongly so: a suspicious point is looked at if ...
+    strong: float = 0.3
     together: int = 3  # ... so many of itself and its neighbours are
     message: int = 10  # neighbours between which messages are passed
     landmarks: int = 192  # far-apart points that see the shape as a whole
@@ -48,10 +45,8 @@ class Suspicion:
 
 SUSPICION = Suspicion()
 NODE, EDGE = 36, 22  # numbers per point and per edge
-SUSPICIOUS, RANK = (
-    12,
-    3,
-)  # the numbers that say whether a point is suspicious, and how near the ends of an edge are
+# the numbers that say whether a point is suspicious, and how near the ends of an edge are
+SUSPICIOUS, RANK = (12, 3)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from ..neighbors.layout import principal_axes
 FEW, MORE = 12, 18  # neighbours of the two fits
 SAMPLES = 256  # points of a cloud that tell its noise
 FIFTH = 0.46  # of noise^2: what a fifth of the points of a noisy plane have less than
-BIAS = 0.05  # of the squared lengths, below which nothing moves
+BIAS = 0.01  # of the squared lengths, below which nothing moves: an error of a hundredth
 
 
 class Quadrics(NamedTuple):

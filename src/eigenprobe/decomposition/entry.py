@@ -1,7 +1,8 @@
 """One function: a cloud in, a `Basis` out, by whichever of the three methods.
 
     direct       the closed-form optimum: leading eigenvectors of the smoother (the PCA of its
-    probes) network      a network trained on this cloud alone
+                 probes)
+    network      a network trained on this cloud alone
     pretrained   one forward pass of a model trained on many shapes, then a Ritz rotation
 
 Several clouds give a list of bases in the order of the clouds; on a device small ones are solved as
@@ -332,7 +333,9 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
         raise InputError(f"method 'direct' does not know the option {name!r}{asked}")
     with limited_threads(x.device, len(x)):
         wanted = request.operator.traced(origin, request.asked)
-        if request.asked and wanted.resolution == "auto":
+        if request.asked:
+            if isinstance(wanted.resolution, int):
+                raise InputError(f"{request.asked[0]} is not taken together with a resolution")
             wanted = replace(wanted, resolution="all", parts="all")
         prepared = prepare(x, wanted, request.k)
         cloud, smoother = prepared.cloud, prepared.smoother

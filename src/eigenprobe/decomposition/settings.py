@@ -1,8 +1,8 @@
 """Which operator of a cloud is meant: the settings of graph and smoother, and the way from points
 to both.
 
-    points (N, d) -> frame, memory order, graph (n, k) -> short-cuts cut -> smoother (n, n) ->
-    potential, boundary, ...
+    points (N, d) -> frame, memory order, graph (n, k) -> inspection -> sample -> short-cuts cut
+    -> smoother (n, n) -> potential, boundary, ...
 
 A basis carries these settings, so that its operator can be built again from its points after it was
 read from a file.
@@ -96,7 +96,7 @@ class OperatorSettings:
         """
         smoother = "adaptive" if self.smoother == "row" else self.smoother
         plain = {"potential": None, "boundary": None, "anisotropy": None, "measure": None}
-        return replace(self, smoother=smoother, metric="euclidean", **plain)  # type: ignore[arg-type]
+        return replace(self, smoother=smoother, metric="euclidean", **plain)  # type: ignore
 
     def traced(self, origin: Origin, extra: list[str] | None = None) -> OperatorSettings:
         """The same settings, with derivatives where the points require them and the operator has
@@ -162,6 +162,7 @@ def prepare(x: Tensor, wanted: OperatorSettings, k: int) -> Prepared:
     inspection = _inspect(x, cloud, wanted)
     sample = None if inspection is None else _sample(x, cloud, inspection, wanted)
     if sample is not None:
+        check_count(len(sample.points), k, "sampled ")
         cloud = searched(sample.points)
     made = _operator(cloud, wanted, k)
     small = _small_parts(made, wanted)

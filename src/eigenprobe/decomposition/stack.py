@@ -1,8 +1,8 @@
 """Many clouds solved together on a device: one graph, one smoother, one block-diagonal
 eigenproblem.
 
-    clouds (n_i, d) -> frames -> stacked graph (sum n_i, k) -> stacked smoother -> pairs of every
-    cloud -> bases
+    clouds (n_i, d) -> frames -> stacked graph (sum n_i, k) -> stacked smoother
+    -> pairs of every cloud -> bases
 
 One cloud of a thousand points leaves a device idle between a thousand short operations; stacked,
 many clouds share them.  Every cloud has its own frame, mass, step and convergence, and gets what it
@@ -109,9 +109,8 @@ def solve_stack(clouds: Sequence[Tensor], request: Request) -> list[Basis | None
     """
     points, frames, fits = _framed(clouds)
     each = points.split([len(x) for x in clouds])
-    orders = [
-        morton_order(x) if len(x) > REORDER else None for x in each
-    ]  # as alone, where landmarks follow it
+    # as alone, where landmarks follow it
+    orders = [morton_order(x) if len(x) > REORDER else None for x in each]
     points = torch.cat(
         [x if order is None else x[order] for x, order in zip(each, orders, strict=True)]
     )

@@ -38,12 +38,10 @@ class Calibration:
 
     # 90 % of true errors are below 3.0 times the difference, so below 1.5 times the estimate
     factor: float = 2.0
-    dimension: float = (
-        0.1  # cubes of 4 to 8 dimensions are .17 to .23 low, whatever the number of points
-    )
-    cleaned: float = (
-        0.01  # points of a noisy surface are moved alike in either half: .01 to .03 on spheres
-    )
+    # cubes of 4 to 8 dimensions are .17 to .23 low, whatever the number of points
+    dimension: float = 0.1
+    # points of a noisy surface are moved alike in either half: .01 to .03 on spheres
+    cleaned: float = 0.01
     least: int = 4  # neighbours on either side that are averaged
     share: float = 0.5  # of the index: neighbours on either side, where that is more
     near: float = 0.15  # relative distance of eigenvalues whose vectors may turn into each other
@@ -67,19 +65,16 @@ def estimate_uncertainty(basis: Basis) -> Uncertainty:
         if not sample.one_to_one:
             settings["resolution"] = count
         if basis.n // 2 < max(count, LEAST) or basis.points.shape[1] not in (2, 3):
-            settings |= {
-                "resolution": "all",
-                "parts": "all",
-            }  # of too few points no other is made: half of this one
+            # of too few points no other is made: half of this one
+            settings |= {"resolution": "all", "parts": "all"}
             points = sample.points
             vectors = (
                 sample.collect(torch.as_tensor(vectors).to(sample.shares.device)).cpu().numpy()
             )
     n = len(points)
     rows = _half(as_array(points))
-    k = min(
-        basis.k + max(4, basis.k // 4), len(rows) - 1
-    )  # more, so that the last ones find what they turned into
+    # more, so that the last ones find what they turned into
+    k = min(basis.k + max(4, basis.k // 4), len(rows) - 1)
     if k < 1:
         raise InputError(
             f"an estimate of its error needs the basis of half of the points, got {n} points"
@@ -146,9 +141,8 @@ def _errors(own: Basis, half: Basis) -> Array:
     """Relative errors (K,); those that the half has too few points for count as 1."""
     known = min(own.k, half.k)
     ours, theirs = own.eigenvalues[:known], half.eigenvalues[:known]
-    floor = max(
-        1e-6 * float(np.abs(own.eigenvalues).max()), np.finfo(float).tiny
-    )  # of eigenvalues that are 0
+    # of eigenvalues that are 0
+    floor = max(1e-6 * float(np.abs(own.eigenvalues).max()), np.finfo(float).tiny)
     apart = np.minimum(np.abs(theirs - ours) / np.maximum(np.abs(ours), floor), CALIBRATION.largest)
     first = int(apart[0] < 1e-3)  # the constant: exact, and no measure of the others
     result = np.ones(own.k)

@@ -243,7 +243,7 @@ class Graph:
         squared = self.distances[:, :6].square().mean(1)
         spacing = squared.clamp_min(torch.finfo(squared.dtype).tiny).log() / 2
         apart = spacing - self.each.spread(self.each.mean(spacing))
-        return self.each.mean(apart.square()).sqrt()
+        return self.each.mean(apart.square()).clamp_min(torch.finfo(squared.dtype).tiny).sqrt()
 
     @property
     def squared(self) -> Tensor:

@@ -1,15 +1,18 @@
 """Other operators from the same smoother: another metric, another measure, a potential, a boundary.
 
-    anisotropic      lengths along a tangent field f count 1 + |f| times               (a field of
-    `balanced`) weighted         div(rho grad f) / rho,   W <- W sqrt(rho_i rho_j),  M <- M rho
-    diffusion maps   rho = q^(2 - 2 alpha) with the density q = 1 / (n m_i) of the samples
-    [Coifman, Lafon 2006] scale-invariant  metric |K| g of a surface with Gaussian curvature K: W
-    stays, M <- M |K|       [Aflalo et al. 2013] potential        H = (I - A) / tau + diag(v - min
-    v)     A' = I - tau' H,   lambda = min v + (1 - mu) / tau' dirichlet        rows and columns of
-    points where functions vanish are decoupled, their own gap is 1, the largest curvature
-    z(u) = a.u + u^T H u / 2 + cubic   heights over the tangent plane, weighted, u (n, k, 2)
-                     S = G^-1 H / sqrt(1 + |a|^2)       shape operator, G = I + a a^T;   K = det H /
-                     (1 + |a|^2)^2
+    anisotropic      lengths along a tangent field f count 1 + |f| times (`balanced`, `cells`)
+    weighted         div(rho grad f) / rho:   W <- W sqrt(rho_i rho_j),   M <- M rho
+    diffusion maps   rho = q^(2 - 2 alpha), q = 1 / (n m_i) the density of the samples
+                     [Coifman, Lafon 2006]
+    scale-invariant  metric |K| g, K the Gaussian curvature:   W stays,   M <- M |K|
+                     [Aflalo et al. 2013]
+    potential        H = (I - A) / tau + diag(v - min v)
+                     A' = I - tau' H,   lambda = min v + (1 - mu) / tau'
+    dirichlet        rows and columns of points where functions vanish are decoupled; their own
+                     gap is 1, the largest
+    curvature        z(u) = a.u + u^T H u / 2 + cubic     heights over the tangent plane (n, k, 2)
+                     S = G^-1 H / sqrt(1 + |a|^2)         shape operator, G = I + a a^T
+                     K = det H / (1 + |a|^2)^2
 
 After a potential or a boundary the constant is no longer an eigenvector, which ``lowest`` says (the
 number that the eigenvalues are counted from; None for a plain smoother).  Arrays: v, rho and the
@@ -88,9 +91,8 @@ def curvature(graph: Graph, dimension: float) -> Curvature:
     )
     values, vectors = principal_axes(root @ hessian @ root / rise.sqrt()[:, None, None])
     order = values.abs().argsort(1, descending=True)
-    flat = (root @ vectors).gather(2, order[:, None, :1].expand(-1, 2, 1))[
-        ..., 0
-    ]  # in the plane's coordinates
+    # in the plane's coordinates
+    flat = (root @ vectors).gather(2, order[:, None, :1].expand(-1, 2, 1))[..., 0]
     lifted = torch.cat([flat, (slope * flat).sum(1, keepdim=True)], 1)
     direction = (frames @ lifted[..., None])[..., 0]
     return Curvature(
@@ -193,9 +195,8 @@ def _weights(smoother: Smoother, cloud: Placed, measure: Any) -> Tensor:
             f"expected alpha, a finite number, or weights (n,) as measure, got {alpha}"
         )
     size = cloud.share(smoother.mass)
-    if (
-        smoother.graph is not None
-    ):  # the mass of random samples varies by half: a mean over the neighbours
+    # the mass of random samples varies by half: a mean over the neighbours
+    if smoother.graph is not None:
         size = (size + size[smoother.graph.indices].sum(1)) / (1 + smoother.graph.k)
     rarity = size.log()
     return torch.exp(2 * (alpha - 1) * (rarity - rarity.mean()))

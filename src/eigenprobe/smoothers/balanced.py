@@ -90,9 +90,8 @@ def _boundary_direction(near: Neighbours, frames: Tensor, settings: Balance) -> 
     """
     tiny = torch.finfo(frames.dtype).tiny
     offsets, axes = near.offsets.permute(2, 0, 1).contiguous(), frames.permute(1, 2, 0).contiguous()
-    flat = sum(
-        x * axis[..., None] for x, axis in zip(offsets, axes, strict=True)
-    )  # (dim, n, k): long rows are quick
+    # (dim, n, k): long rows are quick
+    flat = sum(x * axis[..., None] for x, axis in zip(offsets, axes, strict=True))
     length = near.distances.clamp_min(tiny)
     # Fading towards the last neighbour: where a lattice has more of the same distance, those listed
     # would tilt the sum.
@@ -100,9 +99,8 @@ def _boundary_direction(near: Neighbours, frames: Tensor, settings: Balance) -> 
     inward = (fading * flat).sum(2)
     inward = inward / inward.norm(dim=0).clamp_min(tiny)
     along = (flat * inward[..., None]).sum(0)
-    outside = ((along < 0) & (along.square() > settings.outside**2 * flat.square().sum(0))).sum(
-        1
-    )  # cosines
+    # cosines
+    outside = ((along < 0) & (along.square() > settings.outside**2 * flat.square().sum(0))).sum(1)
     return torch.where((outside < settings.few_outside * near.real)[:, None], inward.mT, 0.0)
 
 

@@ -4,9 +4,9 @@ covers.
 On a surface (finite volumes) neighbours are those that share an edge of the cell of a point in its
 tangent plane:
 
-    w_ij = |edge of cell i towards j| / |l_ij|        l_ij: chord to neighbour j, turned into the
-    plane of i sum_j w_ij l_ij = 0,  sum_j w_ij |l_ij|^2 = 4 |cell_i|                of a closed
-    cell
+    w_ij = |edge of cell i towards j| / |l_ij|
+    sum_j w_ij l_ij = 0,   sum_j w_ij |l_ij|^2 = 4 |cell_i|      of a closed cell
+    l_ij: chord to neighbour j, turned into the plane of i
 
 whatever the density and however much closer points lie along one direction than across it (scan
 lines).  Weights are the mean of what the cells of both ends say, and the mass is the area of the
@@ -94,7 +94,7 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
     near, frames = first_frames(graph, 2)
     points = graph.points
     sorted_ = replace(graph, indices=near.indices, distances=near.distances)
-    radius = CELLS.radius * torch.exp(CELLS.growth * sorted_.unevenness.detach())
+    radius = CELLS.radius * torch.exp(CELLS.growth * sorted_.unevenness)
     radius = graph.each.spread(radius)
     near = near if field is None else near.stretched_along(field, frames)
     frames, thin = planar_frames(near, frames)
@@ -296,10 +296,8 @@ def _ended(
     share = asked / (x.square() + y.square()).clamp_min(tiny).sqrt()
     inward = torch.stack([(x * share).sum(0), (y * share).sum(0)])
     inward = inward / inward.norm(dim=0).clamp_min(tiny)
-    along, slope = (
-        x * inward[0] + y * inward[1],
-        x * inward[1] - y * inward[0],
-    )  # <inward, p>, <inward, J p>
+    # <inward, p>, <inward, J p>
+    along, slope = (x * inward[0] + y * inward[1], x * inward[1] - y * inward[0])
     reach = CELLS.outward * torch.where(
         asked, along / 2 + torch.maximum(high * slope, low * slope), 0.0
     ).amax(0)
@@ -307,9 +305,8 @@ def _ended(
     cut = asked & (low < end) & (end < high) & (slope != 0)
     high = torch.where(asked & (slope < 0), torch.minimum(high, end), high)
     low = torch.where(asked & (slope > 0), torch.maximum(low, end), low)
-    across = torch.where(
-        cut, end * along - slope / 2, 0.0
-    )  # <J inward, p / 2 + end J p>, on either side of the point
+    # <J inward, p / 2 + end J p>, on either side of the point
+    across = torch.where(cut, end * along - slope / 2, 0.0)
     width = across.clamp_min(0.0).amax(0) + (-across).clamp_min(0.0).amax(0)
     return high, low, torch.where(cut.sum(0) > 1, width * reach / 2, 0.0)
 
@@ -326,16 +323,13 @@ def _joined(near: Neighbours, cells: CellEdges, frames: Tensor) -> CellEdges:
     )
 
 
-CELL_DIMENSIONS = (
-    3  # above, directions and neighbours are too few for cells: balls of k neighbours instead
-)
-SAMPLE = (
-    8192  # cells that are measured: their sizes vary by half, so the ratio is good to .6 per cent
-)
+# above, directions and neighbours are too few for cells: balls of k neighbours instead
+CELL_DIMENSIONS = 3
+# cells that are measured: their sizes vary by half, so the ratio is good to .6 per cent
+SAMPLE = 8192
 BLOCK = 128  # points at a time on a CPU: its second cache holds most of (128, k, D) numbers
-GAP = (
-    0.7 * math.pi
-)  # between directions to neighbours: pi at a straight edge, pi / 2 at most inside an even sheet
+# between directions to neighbours: pi at a straight edge, pi / 2 at most inside an even sheet
+GAP = 0.7 * math.pi
 LINKED = 10  # nearest points that continue a chain
 CHAIN = 8  # points of the shortest chain
 DIRECTIONS = {1: 2, 2: 64, 3: 200}
@@ -404,10 +398,8 @@ def open_cells(graph: Graph, rows: Tensor, dimension: int) -> Tensor:
 
 def _in_planes(graph: Graph, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Coordinates ``(rows, k)`` of the neighbours of some points in their tangent planes."""
-    places, near = (
-        graph.points.mT.contiguous(),
-        graph.indices[rows],
-    )  # an axis at a time: shorter gathers
+    # an axis at a time: shorter gathers
+    places, near = (graph.points.mT.contiguous(), graph.indices[rows])
     offsets = torch.stack([axis.take(near) - axis[rows, None] for axis in places])  # (d, rows, k)
     if len(places) > 2:
         frames = graph.frames(2, rows)
@@ -444,9 +436,8 @@ def _cells(graph: Graph, rows: Tensor, dimension: int) -> tuple[Tensor, Tensor]:
     offsets, length = points[indices[rows]] - points[rows, None], distances[rows].clamp_min(tiny)
     if dimension < points.shape[1]:
         offsets = offsets @ graph.frames(dimension, rows)
-        if (
-            dimension == 2
-        ):  # the directions start at the nearest neighbour: no frame is better than another
+        # the directions start at the nearest neighbour: no frame is better than another
+        if dimension == 2:
             x, y = (
                 offsets[:, :1] / offsets[:, :1].norm(dim=2, keepdim=True).clamp_min(tiny)
             ).unbind(2)

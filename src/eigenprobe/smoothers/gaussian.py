@@ -1,11 +1,9 @@
 """One Gaussian for the whole cloud.
 
-    row         S = D^-1 W,  w_ij = exp(-d_ij^2 / sigma^2) on the directed graph
-    [P]
-                d_ij in the metric of the graph, cosine distances too: the kernel of the paper's
-                probes
-    symmetric   W <- max(W, W^T),  W <- D^-alpha W D^-alpha,  A = R^-1/2 W R^-1/2,  M = R / sum R
-    [Coifman, Lafon]
+    row         S = D^-1 W,   w_ij = exp(-d_ij^2 / sigma^2) on the directed graph     [P]
+                d_ij in the metric of the graph, cosine distances too
+    symmetric   W <- max(W, W^T),   W <- D^-alpha W D^-alpha,
+                A = R^-1/2 W R^-1/2,   M = R / sum R                       [Coifman, Lafon 2006]
 
 sigma is the median distance to the tenth neighbour unless it is given.
 """

@@ -4,8 +4,8 @@ share.
     p_ij = exp(-(d_ij - rho_i)/s_i)     rho_i: nearest distance;  s_i such that  sum_j p_ij = log2 k
     J_ij = |N[i] & N[j]| / |N[i] | N[j]|       N[i]: the k neighbours of i, and i itself
     w_ij = max(p_ij, p_ji) J_ij,   A = (I + R^-1/2 W R^-1/2)/2,   M = R / sum R
-    step_time = (1 - delta)^4 sum_c <x_c, (I - A) x_c>_M / dim    x_c: coordinates, whose
-    |gradient|^2 add up to dim
+    step_time = (1 - delta)^4 sum_c <x_c, (I - A) x_c>_M / dim
+    x_c: coordinates, whose |gradient|^2 add up to dim
 
 In hundreds of dimensions distances say little and a few points (hubs) are near everything. A scale
 of its own at every point levels the density, and shared neighbours discount the hubs. The density
@@ -44,9 +44,8 @@ class Neighbourhood:
     disorder_of_curves: float = 8.0  # the same in one dimension
     least: float = 0.1  # of 1 - delta, which is 0 for two rows: no neighbours on other sides
     directions: int = 16  # random directions that stand for the coordinates in delta
-    surrounding: int = (
-        16  # neighbours that tell a solid in space from a surface: 12 take a cube for one
-    )
+    # neighbours that tell a solid in space from a surface: 12 take a cube for one
+    surrounding: int = 16
     block: int = 1 << 20  # neighbours compared at once
     # lists up to which all neighbours are compared with all: a sparse product counts the same then
     longest: int = 96
@@ -81,9 +80,8 @@ def neighbourhood_smoother(graph: Graph) -> Smoother:
     if not bool(energy.sum() > 0):
         raise InputError("all rows are equal: there is nothing to embed")
     delta = float(random.sum() / energy.sum() / 2)
-    if (
-        graph.metric in ("euclidean", "cosine") and chords.points.shape[1]
-    ):  # otherwise there are no coordinates
+    # otherwise there are no coordinates
+    if graph.metric in ("euclidean", "cosine") and chords.points.shape[1]:
         delta = min(delta, _imbalance(matrix, mass, chords.points))
     n, d = chords.points.shape
     few = chords.metric == "euclidean" and d == SPACE and chords.k < SETTINGS.surrounding < n

@@ -1,12 +1,12 @@
 """Points or a graph -> smoother; and what made a basis: the prepared cloud and its smoother, kept
 or built again.
 
-A smoother works on distinct points in memory order and in a frame of size one (`graph.arranged`).
+A smoother works on distinct points in memory order and in a frame of size one (`cloud.arranged`).
 Seen from the points of the caller, with r the rank of a row among the kept points and s the scale
 of the frame,
 
-    indices' = r[indices],   distances' = s distances,   A'_{r(i) r(j)} = A_ij,   step_time' = s^2
-    step_time
+    indices' = r[indices],   distances' = s distances
+    A'_{r(i) r(j)} = A_ij,   step_time' = s^2 step_time
 
 so that A' q = (1 - lambda step_time') q for every eigenpair of the basis.  Copies of a point are
 one row.
@@ -70,8 +70,9 @@ def build_smoother(
         graph = source if isinstance(source.indices, Tensor) else source.torch()
     else:
         source = as_tensor(source)
-        size, range_ = float(source.detach().abs().max()), torch.finfo(source.dtype)
-        low, high = range_.tiny**0.2, range_.max**0.2  # whose fourth powers are ordinary numbers
+        # Sums of a million fourth powers are ordinary numbers.
+        size, numbers = float(source.detach().abs().max()), torch.finfo(source.dtype)
+        low, high = (1e6 * numbers.tiny) ** 0.25, (1e-6 * numbers.max) ** 0.25
         if size and not low < size < high:
             raise InputError(
                 f"expected coordinates between {low:.0e} and {high:.0e}, got {size:.3g}: "

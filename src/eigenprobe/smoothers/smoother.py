@@ -1,9 +1,10 @@
 """The symmetric averaging operator whose powers make probes, for one cloud or for several side by
 side.
 
-    A = I - c M^-1/2 (R - W) M^-1/2        W (n, n) symmetric weights, R their row sums, M the mass,
-    spectrum in [0, 1] lambda = (1 - mu) / step_time          one step advances heat by `step_time`,
-    in squared units of the input
+    A = I - c M^-1/2 (R - W) M^-1/2     W (n, n) symmetric weights, R their row sums, M the mass;
+                                        the spectrum lies in [0, 1]
+    lambda = (1 - mu) / step_time       one step advances heat by `step_time`, in squared units
+                                        of the input
 
 Several clouds are blocks on the diagonal of one matrix, of equal or unequal sizes; masses sum to 1
 on each.  A `RowSmoother` holds the directed average S instead; as a symmetric operator it enters as

@@ -34,14 +34,10 @@ from ..neighbors.graph import FRAME, Edges, Graph, principal, tangent_frames, un
 class Selection:
     """Constants of the choice of neighbours, with derivation or ablation."""
 
-    solid: tuple[int, int, int] = (
-        12,
-        28,
-        9,
-    )  # neighbours kept in a solid: least, most, where never surrounded
-    surrounded: float = (
-        0.35  # |mean tangential direction| up to which the neighbours surround a point
-    )
+    # neighbours kept in a solid: least, most, where never surrounded
+    solid: tuple[int, int, int] = (12, 28, 9)
+    # |mean tangential direction| up to which the neighbours surround a point
+    surrounded: float = 0.35
     nearest: int = 6  # neighbours that measure the spacing: those of an even cloud
     along: float = 0.75  # |tangential part| of an edge that may bridge a gap, cosine of 41 degrees
     # neighbours of both ends of an edge of a curve that are nearer, if it may lead to another turn
@@ -59,12 +55,10 @@ GAP_EVEN, GAP_RANDOM = 6, 20
 class Balance:
     """Constants of weights and of their balance, with derivation or ablation."""
 
-    outside: float = (
-        -0.35
-    )  # cosine with the inward direction beyond which a neighbour lies on the other side
-    few_outside: float = (
-        0.03  # share of such neighbours that tells a boundary: a third inside, none at the boundary
-    )
+    # cosine with the inward direction beyond which a neighbour lies on the other side
+    outside: float = -0.35
+    # share of such neighbours that tells a boundary: a third inside, none at the boundary
+    few_outside: float = 0.03
     bandwidth: float = 2.0  # c above
     steepest: float = 0.8  # sine of the angle beyond which an edge says nothing about an arc
     ridge: float = 1e-3  # softness of balance, relative to the moments of the point
@@ -74,12 +68,10 @@ class Balance:
     steps: int = 200  # conjugate-gradient steps in each
     tolerance: float = 1e-3  # relative residual at which they end
     least_factor: float = 0.3  # a weight loses at most this factor in a round, so it stays positive
-    farthest: float = (
-        50.0  # exponent at which a Gaussian weight stops falling: exp(-50) instead of 0 far away
-    )
-    doubtful_weight: float = (
-        0.05  # of an edge that is probably a short-cut: a limb cut by mistake stays connected
-    )
+    # exponent at which a Gaussian weight stops falling: exp(-50) instead of 0 far away
+    farthest: float = 50.0
+    # of an edge that is probably a short-cut: a limb cut by mistake stays connected
+    doubtful_weight: float = 0.05
 
 
 BALANCE = Balance()
@@ -311,16 +303,15 @@ def edge_frames(
     """
     if chord.shape[1] > 8:
         return fallback  # d x d moments per point would be the largest array of all
-    second = edges.moments(weight, chord, chord)
+    tiny = torch.finfo(chord.dtype).tiny
+    second, total = edges.moments(weight, chord, chord), edges.at(weight)
     first = edges.at_head(weight[:, None] * chord) - edges.at_tail(weight[:, None] * chord)
-    size = second.diagonal(dim1=1, dim2=2).sum(
-        1
-    )  # before the subtraction, which may leave nothing of it
+    # The size before the subtraction, which may leave nothing of it.
+    size = second.diagonal(dim1=1, dim2=2).sum(1)[:, None, None].clamp_min(tiny)
     first = first * (edges.at((weight > 0).to(weight)) > dimension)[:, None]
-    second = second - first[:, :, None] * first[:, None, :] / edges.at(weight)[:, None, None]
-    return principal(
-        second / size.clamp_min(torch.finfo(size.dtype).tiny)[:, None, None], dimension
-    )
+    mean = first[:, :, None] * first[:, None, :] / total.clamp_min(tiny)[:, None, None]
+    found = principal((second - mean) / size, dimension)
+    return torch.where(total[:, None, None] > 0, found, fallback)  # points without edges
 
 
 def _logarithm(

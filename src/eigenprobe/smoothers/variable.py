@@ -1,8 +1,9 @@
 """A Gaussian whose width follows the sampling [Berry, Harlim 2016], with the local time as mass.
 
-    w_ij = exp(-d_ij^2 / (s^2 rho_i rho_j)),   rho = density^beta ~ reach^(-dim beta),   reach:
-    distance to the tenth W <- D W D,   D = q^-(1 + (dim/2 + 1) beta),   q = (W 1) / rho^dim,
-    M_i = sum_j w_ij d_ij^2 / (2 dim)
+    w_ij = exp(-d_ij^2 / (s^2 rho_i rho_j))
+    rho  = density^beta ~ reach^(-dim beta)            reach: distance to the tenth neighbour
+    W   <- D W D,   D = q^-(1 + (dim/2 + 1) beta),   q = (W 1) / rho^dim
+    M_i  = sum_j w_ij d_ij^2 / (2 dim)
 
 For clouds of more than three dimensions, and (in the settings that its weights were trained with)
 for the inputs of the pretrained network.  Stacked clouds have their own scales.
@@ -22,9 +23,8 @@ from .smoother import Smoother, laplacian_smoother
 class VariableBandwidth:
     """Constants of the kernel."""
 
-    beta: float = (
-        -0.25
-    )  # between 0 (one width) and -1/2 (error bounded on unbounded densities); [Berry, Harlim] -1/4
+    # between 0 (one width) and -1/2 (error bounded on unbounded densities); [Berry, Harlim] -1/4
+    beta: float = -0.25
     tenth: int = 10  # neighbour whose distance is the reach
     width: float = 1.0  # s in units of the median of reach / rho
     loops: float = 1.0  # weight of the point itself in its density
@@ -35,9 +35,8 @@ class VariableBandwidth:
 
 ORDINARY = 20.0  # dimensions up to which powers of densities are numbers
 KERNEL = VariableBandwidth()
-NETWORK = VariableBandwidth(
-    width=0.5**0.5, loops=0.0, spread=5.0, floor=0.25
-)  # what the pretrained weights saw
+# what the pretrained weights saw
+NETWORK = VariableBandwidth(width=0.5**0.5, loops=0.0, spread=5.0, floor=0.25)
 
 
 def variable_smoother(
@@ -62,9 +61,8 @@ def variable_smoother(
     distance2 = torch.zeros(len(edges), dtype=squared.dtype, device=graph.device)
     distance2[place] = squared.reshape(-1)  # both ends give the same distance
     weight = torch.exp(-distance2 / (scale.square() * rho)[edges.head] / rho[edges.tail])
-    weight = weight.clamp_min(
-        tiny**0.5
-    )  # a stray point far from all others keeps a mass and a local time
+    # a stray point far from all others keeps a mass and a local time
+    weight = weight.clamp_min(tiny**0.5)
     density = ((s.loops + edges.at(weight)) / rho**dimension).clamp_min(tiny**0.5)
     power = density ** -(1 + (dimension / 2 + 1) * s.beta)
     power = power / _per_cloud(power, graph)

@@ -33,7 +33,7 @@ from eigenprobe.geometry import oracle
 
 WRONG, RIGHT = 0.1, 0.05  # mean error: what is to be told, and what is not
 FALSE = 2.0  # wrong clouds in silence that one false alarm is worth: even odds are at logit 0
-DAMAGES = ("none", "none", "noise", "outliers", "copies", "step", "uneven")
+DAMAGES = ("none", "none", "none", "noise", "outliers", "copies", "step", "uneven")
 BALL = np.repeat([4.3330, 11.1700, 20.1907, 20.3714], [3, 5, 1, 7])  # zeros of j_l', squared
 
 
@@ -49,7 +49,7 @@ class Known:
 def box(n: int, even: bool, rng: np.random.Generator) -> Known:
     """A box whose sides differ, in space as it is or rolled up along a spiral."""
     dim = int(rng.choice([1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 5, 6, 8]))
-    sides = np.exp(rng.uniform(0, rng.choice([0.3, 1.5, 3.0, 7.0]), dim))
+    sides = np.exp(rng.uniform(0, rng.choice([0.0, 0.3, 1.5, 3.0, 7.0]), dim))
     sides /= sides.max()
     waves = np.array(list(product(range(12 if dim < 4 else 4), repeat=dim)), float)
     if dim == 2 or dim == 3:
@@ -194,11 +194,11 @@ def examples(path: Path | None, clouds: int, seed: int) -> list[tuple[Tensor, fl
     made = []
     for _ in range(clouds):
         name = str(rng.choice(list(makers)))
-        n = int(np.exp(rng.uniform(math.log(14 if name == "curve" else 50), math.log(3000))))
+        n = int(np.exp(rng.uniform(math.log(14 if name == "curve" else 50), math.log(4000))))
         try:
             known = makers[name](n, bool(rng.random() < 0.5), rng)
             turn = np.linalg.qr(rng.standard_normal((known.points.shape[1],) * 2))[0]
-            found = example(known, damaged(known, rng) @ turn, bool(rng.random() < 0.2))
+            found = example(known, damaged(known, rng) @ turn, bool(rng.random() < 0.3))
         except ValueError:  # too few points of a part, which is refused
             continue
         if found is not None:

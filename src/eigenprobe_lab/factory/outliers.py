@@ -4,9 +4,9 @@ damaged.
     python -m eigenprobe_lab.factory.outliers MESHES.npz --out FOLDER [--clouds 1500]
 
 MESHES holds ``NAME/v (n, 3)`` and ``NAME/f (m, 3)``.  Every cloud is even, random, noisy, denser on
-one side, in lines, seen by a turning scanner, or a street, and half of them have outliers: uniform
-in the box, near the surface, or beside it in a clump.  Points within one spacing of the surface are
-not counted.
+one side, in lines, seen by a turning scanner, a street, a tree or wires, or a room as a camera in
+it sees it.  Half of them have outliers: uniform in the box, near the surface, or beside it in a
+clump.  Points within one spacing of the surface are not counted.
 """
 
 from __future__ import annotations
@@ -27,8 +27,21 @@ from eigenprobe.geometry.draws import draw_surface
 from eigenprobe.neighbors.search import nearest_rows, without_self
 
 from ..shapes.meshes import read_meshes
+from ..shapes.views import clutter
 
-SAMPLINGS = ("even", "random", "noise", "step", "lines", "scanner", "street", "street")
+SAMPLINGS = (
+    "even",
+    "random",
+    "noise",
+    "step",
+    "lines",
+    "scanner",
+    "street",
+    "tree",
+    "room",
+    "room",
+)
+SCENES = ("street", "tree", "room")  # of several things
 
 
 def surface(
@@ -70,7 +83,7 @@ def street(shapes: list[np.ndarray], n: int, rng: np.random.Generator) -> np.nda
     radius = (1.7 / np.tan(-beams))[:, None] * (1 + 0.003 * rng.standard_normal((1, len(around))))
     flat = np.stack([radius * np.cos(around), radius * np.sin(around)], 2).reshape(-1, 2)
     parts = [np.c_[flat, rng.normal(-1.7, 0.01, len(flat))]]
-    for shape in shapes:
+    for shape in [*shapes, *(tree(2000, rng) for _ in range(rng.integers(3)))]:
         place = rng.uniform(3, 40) * np.array([np.cos(t := rng.uniform(0, 6.3)), np.sin(t)])
         count = int(min(len(shape), 2e5 / (place**2).sum()))
         some = shape[rng.choice(len(shape), count, replace=False)] * rng.uniform(0.8, 4)
@@ -78,6 +91,50 @@ def street(shapes: list[np.ndarray], n: int, rng: np.random.Generator) -> np.nda
     x = np.concatenate(parts)
     x = x[rng.choice(len(x), min(n, len(x)), replace=False)]
     return (x - x.mean(0)) / np.ptp(x, axis=0).max()
+
+
+def tree(n: int, rng: np.random.Generator) -> np.ndarray:
+    """A tree or a bundle of wires of ``n`` points, none of which is off it."""
+    generator = torch.Generator().manual_seed(int(rng.integers(1 << 30)))
+    return clutter(1, n, generator)[0].double().numpy()
+
+
+def room(shapes: list[np.ndarray], n: int, rng: np.random.Generator) -> np.ndarray:
+    """About ``n`` points of walls and of things between them, as one or two cameras in the room
+    measure them: the nearest along every ray, coarser steps of depth the farther it is.
+    """
+    size = rng.uniform(2, 6, 3)
+    sides = rng.random((120_000, 3))
+    axis = rng.integers(3, size=len(sides))
+    sides[np.arange(len(sides)), axis] = rng.integers(2, size=len(sides))
+    parts = [sides * size]
+    for shape in shapes:
+        some = shape[rng.integers(len(shape), size=6000)] * rng.uniform(0.2, 0.8)
+        parts.append(some + rng.uniform(0.15, 0.85, 3) * size)
+    x, seen = np.concatenate(parts), []
+    for _ in range(rng.integers(1, 3)):
+        ray = x - rng.uniform(0.2, 0.8, 3) * size
+        far = np.linalg.norm(ray, axis=1)
+        way = ray / far[:, None]
+        ahead = way @ unit_vector(rng) > rng.choice([-1.0, 0.3, 0.7])  # all around, or a frame
+        key = ((way + 1) * 60).astype(int) @ [1, 121, 121**2]
+        order = np.lexsort((far, key))
+        first = np.r_[True, np.diff(key[order]) != 0]
+        group = np.cumsum(first) - 1
+        front = far[order][first][group] * 1.03 > far[order]
+        kept = order[front & ahead[order]]
+        kept = kept[rng.random(len(kept)) < (far[kept].min() / far[kept]) ** 2 * 4]
+        step = rng.uniform(0, 0.004) * far[kept] ** 2 + 1e-9
+        seen.append(x[kept] + way[kept] * (np.round(far[kept] / step) * step - far[kept])[:, None])
+    found = np.concatenate(seen)
+    found = found[rng.choice(len(found), min(n, len(found)), replace=False)]
+    return (found - found.mean(0)) / np.ptp(found, axis=0).max()
+
+
+def unit_vector(rng: np.random.Generator) -> np.ndarray:
+    """A random direction ``(3,)``."""
+    found = rng.standard_normal(3)
+    return found / np.linalg.norm(found)
 
 
 def outliers(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -107,15 +164,17 @@ def examples(path: Path, odd: bool, clouds: int, seed: int) -> list[Tensor]:
         v = v / np.linalg.norm(v, axis=1).max()
         kind = SAMPLINGS[number % len(SAMPLINGS)]
         n = int(rng.integers(500, 4000))
-        x = surface(v, f, "random" if kind == "street" else kind, n, rng)
-        if kind == "street":
-            x = street([x] * int(rng.integers(2, 12)), n, rng)
+        x = surface(v, f, "random" if kind in SCENES else kind, n, rng)
+        if kind == "tree":
+            x = tree(n, rng)
+        elif kind in SCENES:
+            x = {"street": street, "room": room}[kind]([x] * int(rng.integers(2, 12)), n, rng)
         good = np.ones(len(x), bool)
         if number // len(SAMPLINGS) % 2:
             more = outliers(x, rng)
-            tree = cKDTree(x)
-            near = tree.query(more)
-            own = tree.query(x[near[1]], 7)[0][:, 1:].mean(1)
+            places = cKDTree(x)
+            near = places.query(more)
+            own = places.query(x[near[1]], 7)[0][:, 1:].mean(1)
             more = more[near[0] > own]  # within one spacing of the surface nobody can tell
             x, good = np.r_[x, more], np.r_[good, np.zeros(len(more), bool)]
         points, left = torch.from_numpy(x), torch.from_numpy(good)
