@@ -22,7 +22,7 @@ from ..errors import InputError, extra, near_path, warn
 from ..host.files import check_size, load_npy, local_copy, reading
 from .archives import ARCHIVES, chosen_array, open_archive, stored
 from .mesh import Array
-from .text import pick, separators
+from .text import parsed, pick, separators
 
 # Arrays of an npz or HDF5 file, by preference: features, labels, and text for numbers among them.
 FEATURE_NAMES = ("features", "embeddings", "X", "x", "data")
@@ -146,15 +146,12 @@ def _read_array(path: Path, labels: str | None, key: str | None) -> Parts:
 
 def _matrix_market(path: Path) -> Any:
     """By pandas: the reader of scipy writes past its memory where a file is damaged."""
-    import pandas
-
     with path.open(encoding="latin-1") as file:
         form = file.readline()
     if not re.match(r"%%MatrixMarket matrix coordinate (real|integer) general", form, re.I):
         wanted = f"{path} must hold a matrix coordinate real general"
         raise InputError(f"{wanted}, got {form[:80].strip()!r}")
-    options: Any = {"sep": r"\s+", "comment": "%", "header": None}
-    table = pandas.read_csv(path, **options, dtype=np.float64, float_precision="round_trip")
+    table = parsed(path, sep=r"\s+", comment="%", header=None, dtype=np.float64)
     row, column, values = table.to_numpy().T
     size = int(row[0]), int(column[0])
     check_size(path, 8.0 * sum(size))
@@ -224,19 +221,14 @@ def _text(column: Any) -> Array:
 
 def _read_columns(path: Path, labels: str | None, key: str | None) -> Parts:
     """The columns of a data frame without that of the labels, and the labels."""
-    import pandas
-
     if path.suffix.lower() == ".parquet":
         facts = extra("pyarrow.parquet").read_metadata(path)
         check_size(path, 8.0 * facts.num_rows * facts.num_columns)
-        frame = pandas.read_parquet(path)
+        frame = extra("pandas").read_parquet(path)
     else:
         with path.open(encoding="utf-8-sig", errors="replace") as file:
             marks = separators(path, next((line for line in file if line.strip()), ""))
-        frame = pandas.read_csv(path, **marks, float_precision="round_trip")  # others crash
-        if not isinstance(frame.index, pandas.RangeIndex):
-            wrong = "its rows have more columns than its first line names"
-            raise InputError(f"{path}: {wrong}: name all of them")
+        frame = parsed(path, **marks)
         name = str(frame.columns[0])
         if name.lower() in INDEX_NAMES and name != labels:
             warn(f"{path.name}: the first column ({name}) is an index and no feature")

@@ -11,6 +11,7 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,16 +29,13 @@ def read_text(path: Path, columns: Columns = None) -> Array:
     """Columns separated by commas, semicolons, tabs or blanks; '#' comments; names in the first
     line, if any.
     """
-    import pandas
-
     first, remark, skipped, announced = _first_lines(path)
     marks = separators(path, first)
     if marks["sep"] not in first or marks["sep"] == "\t":
         marks["sep"] = r"\s+"
     fields = re.split(marks["sep"], first)
     words = fields if fields[-1].strip() else fields[:-1]  # the line may end by a separator
-    numbers = [word.replace(marks["decimal"], ".") for word in words if word.strip()]
-    named = not all(map(_is_number, numbers))
+    named = any(not _is_number(word) and re.search(r"[^\W\d]", word) for word in words)
     heading = words if named else re.split(rf"{marks['sep']}|\s+", remark)
     names = [word.strip().strip("\"'/").lower() for word in heading]
     if not named and (len(names) != len(words) or not {"x", "y"} <= set(names)):
@@ -47,7 +45,7 @@ def read_text(path: Path, columns: Columns = None) -> Array:
     else:
         chosen = pick(names, len(words), columns, path)
     read, order = np.unique(chosen, return_inverse=True)  # pandas keeps the order of the file
-    table = pandas.read_csv(
+    table = parsed(
         path,
         **marks,
         comment=COMMENT,
@@ -55,7 +53,6 @@ def read_text(path: Path, columns: Columns = None) -> Array:
         skiprows=skipped,
         usecols=read.tolist() if len(read) < len(fields) else None,
         dtype=np.float64,
-        float_precision="round_trip",  # others are not exact, and crash on exponents of ten digits
     ).to_numpy()
     if path.suffix.lower() == ".pwn":
         table = table[:announced]  # the normals follow
@@ -105,6 +102,18 @@ def separators(path: Path, line: str) -> dict[str, str]:
     with path.open("rb") as file:
         comma = mark != "," and re.search(rb"\d,\d", file.read(BEGINNING))
     return {"sep": mark, "decimal": "," if comma else "."}
+
+
+def parsed(path: Path, **options: Any) -> Any:
+    """The data frame that pandas reads."""
+    import pandas
+
+    # Other precisions are not exact, and crash on exponents of ten digits.
+    frame = pandas.read_csv(path, **options, float_precision="round_trip")
+    if not isinstance(frame.index, pandas.RangeIndex):
+        wrong = "its rows have more columns than its first line names"
+        raise InputError(f"{path}: {wrong}: name all of them")
+    return frame
 
 
 def _first_lines(path: Path) -> tuple[str, str, int, int | None]:
