@@ -175,13 +175,13 @@ class ParquetColumns:
         counts = [facts.row_group(i).num_rows for i in range(facts.num_row_groups)]
         self.starts = np.cumsum([0, *counts])
         self.shape = (int(self.starts[-1]), len(self.columns))
-        self._group = lru_cache(maxsize=1)(self._group)
+        self.group = lru_cache(maxsize=1)(self._group)
 
     def __getitem__(self, rows: Any) -> Array:
         """``rows`` ascend: a slice or indices."""
         rows = np.arange(self.shape[0])[rows]
         groups = np.searchsorted(self.starts, rows, side="right") - 1
-        parts = [self._group(int(g))[rows[groups == g] - self.starts[g]] for g in np.unique(groups)]
+        parts = [self.group(int(g))[rows[groups == g] - self.starts[g]] for g in np.unique(groups)]
         return np.concatenate(parts)
 
     def _group(self, index: int) -> Array:

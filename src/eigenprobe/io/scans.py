@@ -87,14 +87,14 @@ def read_pcd(path: Path) -> Array:
         return np.loadtxt(data[start:].splitlines(), usecols=columns).reshape(n, 3)
     if packed := kind == "binary_compressed":
         data, start = _unpacked(data[start:], path), 0
-    forms = [form.lower() + size for form, size in zip(facts["TYPE"], facts["SIZE"])]
-    layout = np.dtype([(str(i), f, (c,)) for i, (f, c) in enumerate(zip(forms, counts))])
-    columns = []
+    forms = [np.dtype(form.lower() + size) for form, size in zip(facts["TYPE"], facts["SIZE"])]
+    sizes = [form.itemsize * count for form, count in zip(forms, counts)]
+    before = np.cumsum([0, *sizes])
+    points = []
     for place in places:
-        form, offset = layout[place], layout.fields[str(place)][1]
-        at, step = (n * offset, form.itemsize) if packed else (offset, layout.itemsize)
-        columns.append(np.ndarray((n,), form.base, data, start + at, (step,)))
-    return np.stack(columns, axis=1, dtype=np.float64)
+        at, step = (n * before[place], sizes[place]) if packed else (before[place], before[-1])
+        points.append(np.ndarray((n,), forms[place], data, start + int(at), (int(step),)))
+    return np.stack(points, axis=1, dtype=np.float64)
 
 
 def _unpacked(data: bytes, path: Path) -> bytes:

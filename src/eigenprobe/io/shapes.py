@@ -276,7 +276,7 @@ def _read(path: Path, columns: Columns, key: str | None) -> tuple[Array, Array |
 def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
     import trimesh
 
-    suffix, own = path.suffix.lower(), {}
+    suffix, own = path.suffix.lower(), dict[str, Any]()
     if suffix == ".obj":
         # The parser takes the vertex 0, where they count from 1, for another one.
         if re.search(rb"^f[ \t].*?(?<=[ \t])0[/ \t\r\n]", path.read_bytes(), re.MULTILINE):
@@ -289,8 +289,8 @@ def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
     parts = scene.dump()
     vertices = np.concatenate([np.zeros((0, 3)), *(part.vertices for part in parts)])
     starts = np.cumsum([0, *(len(part.vertices) for part in parts)])
-    faces = [part.faces + at for part, at in zip(parts, starts) if hasattr(part, "faces")]
-    faces = np.concatenate([np.zeros((0, 3), np.int64), *faces])
+    moved = [part.faces + at for part, at in zip(parts, starts) if hasattr(part, "faces")]
+    faces = np.concatenate([np.zeros((0, 3), np.int64), *moved])
     with path.open("rb") as file:  # the parser takes a text that ends early for a smaller mesh
         claimed = re.search(CLAIMED.get(suffix, rb"()()"), file.read(HEAD), re.DOTALL)
     for array, count in zip((vertices, faces), claimed.groups() if claimed else ()):

@@ -72,14 +72,15 @@ def read_table(
         raise InputError(f"a key names an array of an npz, HDF5 or h5ad file, got {path.name}")
     beside = labels is not None and Path(labels).is_file()
     with reading(path):
+        features: Any
         features, answer, classes = READERS[suffix](path, None if beside else labels, key)
         if len(features.shape) != 2 or 0 in features.shape:
             raise InputError(f"{path} must hold a table (n, d), got shape {features.shape}")
         width = features.shape[1]
         names = [*map(str, getattr(features, "columns", ()))] or [f"x{i}" for i in range(width)]
-        chosen = pick(names, width, columns, path) or range(width)
+        asked = pick(names, width, columns, path) or range(width)
         left_out = pick(names, width, [name for name in drop if name != labels], path)
-        chosen = [place for place in chosen if place not in left_out]
+        chosen = [place for place in asked if place not in left_out]
         if not chosen:
             raise InputError(f"{path}: no column is left")
         names = [names[place] for place in chosen]
