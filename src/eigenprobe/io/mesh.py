@@ -163,5 +163,6 @@ def is_closed(faces: Array) -> tuple[bool, str]:
     edges, kinds = np.unique([start * size + end, end * size + start], return_inverse=True)
     # How often each edge is walked one way more than the other.
     forward, backward = (np.bincount(each, minlength=len(edges)) for each in kinds.reshape(2, -1))
-    unmatched = int((forward > backward).sum())
-    return not unmatched, f"{unmatched} boundary (or inconsistently turned) edges" * bool(unmatched)
+    if unmatched := int((forward > backward).sum()):
+        return False, f"{unmatched} boundary (or inconsistently turned) edges"
+    return True, ""

@@ -216,7 +216,7 @@ def find_shapes(
         inside: Any = None
         if away:
             inside = None if path.suffix.lower() in suffixes else files_at(away)
-        elif path.is_dir() and not posed_views(path, MESHES + CLOUDS):  # which are one cloud
+        elif path.is_dir() and not posed_views(path, MESHES + CLOUDS):  # views are one cloud
             inside = filter(Path.is_file, (path.rglob if below else path.glob)("*"))
         elif not path.exists():
             raise InputError(f"no such file or folder: {path}{near_path(path)}")

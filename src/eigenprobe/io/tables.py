@@ -173,8 +173,10 @@ def _read_archive(path: Path, labels: str | None, key: str | None) -> Parts:
         if hasattr(features, "keys"):  # a group: a sparse matrix as AnnData stores it
             for part in features:
                 stored(features, part, path)
-            kind = str(features.attrs.get("encoding-type", "csr")).removesuffix("_matrix")
-            features = _sparse(features, kind, features.attrs["shape"], path)
+            about = features.attrs
+            kind = str(about.get("encoding-type", about.get("h5sparse_format", "csr")))
+            shape = about.get("shape", about.get("h5sparse_shape"))
+            features = _sparse(features, kind.removesuffix("_matrix"), shape, path)
         else:
             features = np.asarray(features)
         if path.suffix.lower() == ".h5ad":
@@ -182,9 +184,9 @@ def _read_archive(path: Path, labels: str | None, key: str | None) -> Parts:
         if labels is None:
             labels = next((name for name in LABEL_NAMES if name in names and name != key), None)
         answer = None if labels is None else np.asarray(stored(archive, labels, path))
-        classes = next((np.asarray(archive[name]) for name in CLASS_NAMES if name in names), None)
-        classes = classes if classes is not None and classes.ndim == 1 else None
-        return features, answer, classes
+        known = [name for name in CLASS_NAMES if name in names]
+        classes = np.asarray(stored(archive, known[0], path)) if known else np.zeros(())
+        return features, answer, classes if classes.ndim == 1 else None
 
 
 def _sparse(parts: Any, kind: str, shape: Any, path: Path) -> Any:
