@@ -14,6 +14,7 @@ Outliers: points that lie on no part of the manifold, told by a small network fr
     r_i = mean distance to the 12 nearest,     b_i = third smallest r among those 12
     p_i = nearest point that is no suspect      its normal n and flatness: those of its 12 nearest
     answer      logit_i = MLP(FEATURES numbers that no rotation, scale or order changes)       (n,)
+                trained such that a point of the manifold that is lost counts three outliers left
 
 Only points with r > 1.25 b, a few in a hundred of a random sample, or with twice the median of r
 are looked at more closely: outliers of their own kind around them, or a sparse part of a scan.
@@ -56,7 +57,6 @@ SUSPECT = 1.25  # r / b
 SPARSE = 2.0  # r over the median of all
 FEATURES = 15
 ROUNDS = 3
-CUT = -math.log(3)  # a point of the surface counts three times in training: even odds are here
 HIDDEN = 1e-3  # share of points that must go before others can have been hidden by them
 SHIPPED = Path(__file__).parent / "weights" / "outliers.safetensors"
 
@@ -210,7 +210,7 @@ def find_outliers(points: Tensor, near: Tensor, distances: Tensor) -> Tensor:
     kept = torch.arange(len(points), device=points.device)
     for _ in range(ROUNDS):
         rows, features = describe(points[kept], near, distances)
-        found = rows[shipped_network(points.device)(features)[:, 0] > CUT] if len(rows) else rows
+        found = rows[shipped_network(points.device)(features)[:, 0] > 0] if len(rows) else rows
         bad[kept[found]] = True
         if len(found) < HIDDEN * len(points):
             break
