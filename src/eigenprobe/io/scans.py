@@ -28,7 +28,6 @@ from .mesh import Array
 
 AXES = ("x", "y", "z")
 POSES = (".pose", ".xf", ".pose.txt", ".txt")  # endings of the file of a view's pose
-POSE_LENGTH = 2000  # characters: 16 numbers with all their digits take 400
 
 
 def read_las(path: Path) -> Array:
@@ -166,11 +165,10 @@ def _pose_beside(view: Path) -> Array | None:
         path = view.with_name(view.stem + ending)
         if not path.is_file() or path == view:
             continue
-        with path.open(encoding="utf-8", errors="replace") as file:
-            words = file.read(POSE_LENGTH).split()
-        if len(words) in (12, 16):
-            with suppress(ValueError):  # not numbers
-                return np.array(words, dtype=np.float64).reshape(-1, 4)[:3]
+        with suppress(ValueError):  # not numbers
+            pose = np.loadtxt(path, max_rows=5)
+            if pose.size in (12, 16):
+                return pose.reshape(-1, 4)[:3]
         if ending != ".txt":
             raise InputError(f"{path} must hold a pose (3, 4) or (4, 4), got others")
     return None
