@@ -154,13 +154,15 @@ def values_by_cloud(values: Mapping[str, Any], count: int) -> list[dict[str, Any
     """The values of every cloud: a list has an entry for each of ``count`` clouds, anything else is
     shared.
     """
+    found = [dict(values) for _ in range(count)]
     for name, value in values.items():
-        if isinstance(value, (list, tuple)) and len(value) != count:
+        if not isinstance(value, (list, tuple)):
+            continue
+        if len(value) != count:
             raise InputError(f"expected a {name} for each of {count} clouds, got {len(value)}")
-    listed = {name for name, value in values.items() if isinstance(value, (list, tuple))}
-    return [
-        {name: v[i] if name in listed else v for name, v in values.items()} for i in range(count)
-    ]
+        for own, each in zip(found, value, strict=True):
+            own[name] = each
+    return found
 
 
 def call_by_cloud(count: int, call: Callable[[int], R]) -> list[R]:

@@ -212,17 +212,12 @@ def equip(shape: Any, k: int = 100, **options: Any) -> Any:
     _, found = spectrum(np.asarray(shape.vertices, float), k, **options)
     if fum:
         gs, bases = extra("gsops.backend"), extra("geomfum.basis")
-        sparse = tuple(
-            gs.sparse.from_scipy_csc(matrix.tocsc())
-            for matrix in (found["stiffness"], found["mass"])
-        )
-        basis = bases.LaplaceEigenBasis(
-            shape, *(gs.asarray(found[name]) for name in ("eigenvalues", "eigenvectors"))
-        )
+        stiffness, mass, values, vectors = found.values()
+        sparse = tuple(gs.sparse.from_scipy_csc(each.tocsc()) for each in (stiffness, mass))
+        basis = bases.LaplaceEigenBasis(shape, gs.asarray(values), gs.asarray(vectors))
         shape.laplacian.find(lambda _: sparse, recompute=True)
-        shape.laplacian.find_spectrum(
-            laplacian_spectrum_finder=lambda *_, **__: basis, recompute=True
-        )
+        options = {"laplacian_spectrum_finder": lambda *_, **__: basis, "recompute": True}
+        shape.laplacian.find_spectrum(**options)
         return shape
     for name, value in found.items():
         setattr(shape, name, value)
