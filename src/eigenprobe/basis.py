@@ -29,7 +29,7 @@ from .errors import InputError
 from .host.device import moved
 from .host.files import Facts, atomic_path, reading
 from .host.validation import as_array, validated
-from .points import LARGEST, Array, Origin, real_numbers
+from .points import LARGEST, Array, Origin, check_finite, real_numbers
 
 if TYPE_CHECKING:
     from .neighbors.graph import Graph
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from .smoothers.prepared import OperatorSource, Prepared
 
 FORMAT = "eigenprobe.basis/1"
-# The arrays of a file, those that convert with the basis first.
-STORED = ("normalized", "mass", "eigenvalues", "points", "lifted", "faces", "rows", "short_cuts")
+# The arrays of a file: those that convert with the basis, and others.
+CONVERTED = ("normalized", "mass", "eigenvalues", "points", "lifted")
+STORED = (*CONVERTED, "faces", "rows", "short_cuts")
 PLACES = ("faces", "short_cuts")  # of which each number is a point of the basis
 E = TypeVar("E", bound=Any)
 A = TypeVar("A", bound=Any)  # NDArray[Any] or Tensor: the arrays of a basis
@@ -82,14 +83,11 @@ class SpectralOperator(Generic[A]):
         return (self.left.shape[0], self.left.shape[0])
 
     def __matmul__(self, f: A) -> A:
-        c = self.right.T @ f
-        return self.left @ (self.values * c if c.ndim == 1 else self.values[:, None] * c)
+        return self.left @ _scaled(self.values, self.right.T @ f)
 
     def to_dense(self) -> A:
         """The n x n matrix itself: for small n and for tests."""
         return (self.left * self.values) @ self.right.T
-
-    toarray = to_dense
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(_numpy(self.to_dense()), dtype=dtype)
@@ -105,15 +103,11 @@ class Uncertainty:
     vectors: Numpy  # (K,) reproducible share in [0, 1]
 
     def __repr__(self) -> str:
-        first = slice(1, 11)
-        error, share = (
-            float(np.mean(each[first] if len(each) > 1 else each))
-            for each in (self.eigenvalues, self.vectors)
-        )
-        count = min(10, max(1, len(self.eigenvalues) - 1))  # without the constant
+        skipped = int(len(self.eigenvalues) > 1)  # the constant
+        error, share = (each[skipped:][:10] for each in (self.eigenvalues, self.vectors))
         return (
-            f"eigenvalues within about {100 * error:.2g} %, "
-            f"vectors {share:.2f} reproducible (first {count})"
+            f"eigenvalues within about {100 * error.mean():.2g} %, "
+            f"vectors {share.mean():.2f} reproducible (first {len(share)})"
         )
 
 
@@ -166,16 +160,10 @@ class Basis(Generic[A]):
 
     def __post_init__(self) -> None:
         shapes = [_shape(each) for each in (self.normalized, self.mass, self.eigenvalues)]
-        if None in shapes or len(self.normalized.shape) != 2:
-            raise InputError(
-                f"expected a basis (n, K), mass (n,) and eigenvalues (K,), got shapes {shapes}"
-            )
-        n, k = self.normalized.shape
-        if tuple(self.mass.shape) != (n,) or tuple(self.eigenvalues.shape) != (k,):
-            got = f"{tuple(self.mass.shape)} and {tuple(self.eigenvalues.shape)}"
-            raise InputError(
-                f"expected mass ({n},) and eigenvalues ({k},) for a basis ({n}, {k}), got {got}"
-            )
+        n, k = shapes[0] if shapes[0] and len(shapes[0]) == 2 else (0, 0)
+        if shapes != [(n, k), (n,), (k,)]:
+            wanted = "a basis (n, K), mass (n,) and eigenvalues (K,) of real numbers"
+            raise InputError(f"expected {wanted}, got shapes {shapes}")
 
     def __repr__(self) -> str:
         facts = ", ".join(
@@ -257,9 +245,7 @@ class Basis(Generic[A]):
         >>> (basis.project(np.ones(200)).round(6) + 0.0).tolist()
         [1.0, 0.0, 0.0, 0.0, 0.0]
         """
-        f = self._functions(f)
-        root = self.mass**0.5
-        return self.normalized.T @ (root * f if f.ndim == 1 else root[:, None] * f)
+        return self.normalized.T @ _scaled(self.mass**0.5, self._functions(f))
 
     def reconstruct(self, coefficients: Array) -> A:
         """The function with given coefficients.
@@ -318,8 +304,7 @@ class Basis(Generic[A]):
             raise InputError(
                 f"expected a response of {self.k} numbers, got shape {tuple(gain.shape)}"
             )
-        c = self.project(f)
-        return self.reconstruct(gain * c if c.ndim == 1 else gain[:, None] * c)
+        return self.reconstruct(_scaled(gain, self.project(f)))
 
     def operator(self, normalized: bool = True) -> SpectralOperator[A]:
         """The operator that the basis stands for, without ever forming the ``n x n`` matrix.
@@ -407,10 +392,7 @@ class Basis(Generic[A]):
         if x.ndim != 2 or (self.points is not None and x.shape[1] != self.points.shape[1]):
             d = "d" if self.points is None else self.points.shape[1]
             raise InputError(f"expected new points of shape (m, {d}), got {tuple(x.shape)}")
-        finite = torch.isfinite(x).all(1)
-        if not bool(finite.all()):
-            row = int((~finite).nonzero()[0, 0])
-            raise InputError(f"new points must be finite, row {row} is not")
+        check_finite(x, "new points")
         values: Any = self.extension(x)[:, : self.k].to(torch.as_tensor(self.normalized).dtype)
         return _numpy(values) if isinstance(self.normalized, np.ndarray) else values
 
@@ -497,25 +479,21 @@ class Basis(Generic[A]):
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             _check_stored(tensors, path)
             extension, facts = None, header.get("extension")
-            if facts is not None:
-                from . import extensions  # noqa: F401 (which enters every class in the table)
+            if facts is not None and facts["kind"] != "pretrained":  # a model of the third edition
+                from .extensions.functions import beginning_with  # which enters every class, too
 
-                own = {
-                    key.removeprefix("extension."): t
-                    for key, t in tensors.items()
-                    if key.startswith("extension.")
-                }
-                if facts["kind"] != "pretrained":  # of the third edition: a model, not values
-                    extension = EXTENSIONS[facts["kind"]].from_tensors(own, facts["facts"])
+                own = beginning_with("extension.", tensors)
+                extension = EXTENSIONS[facts["kind"]].from_tensors(own, facts["facts"])
             stored: dict[str, Any] = {name: tensors.get(name) for name in STORED}
             info = dict(header.get("info", {}))
-            if (
-                isinstance(dimension := info.get("dimension", 0.0), bool)
-                or not 0 <= float(dimension) < math.inf
-            ):
-                raise InputError(f"expected a dimension, got {dimension!r} in {path}")
-            stored |= {"info": info, "extension": extension, "source": _recorded(header)}
-            return Basis(**stored).numpy()
+            if not 0 <= float(info.get("dimension", 0)) < math.inf:
+                raise InputError(f"expected a dimension, got {info['dimension']!r} in {path}")
+            if (record := header.get("operator")) is not None:
+                from .decomposition.settings import settings_from_record
+                from .smoothers.prepared import OperatorSource
+
+                stored["source"] = OperatorSource(settings_from_record(record))
+            return Basis(**stored, info=info, extension=extension).numpy()
 
     def plot(
         self,
@@ -592,11 +570,11 @@ class Basis(Generic[A]):
         return basis_html(self)
 
     def _map(self, convert: Callable[[Array], Array]) -> Basis:
-        arrays: dict[str, Any] = {name: getattr(self, name) for name in STORED}
-        ways = dict.fromkeys(STORED[:5], convert) | dict.fromkeys(STORED[5:], _numpy)
-        return replace(
-            self, **{name: ways[name](array) for name, array in arrays.items() if array is not None}
-        )
+        arrays: dict[str, Any] = {}
+        for name in STORED:
+            if (array := getattr(self, name)) is not None:
+                arrays[name] = convert(array) if name in CONVERTED else _numpy(array)
+        return replace(self, **arrays)
 
     def _like(self, values: Array) -> Array:
         if not isinstance(values, Tensor):
@@ -626,38 +604,23 @@ def _shape(values: Any) -> tuple[int, ...] | None:
     return tuple(values.shape) if real else None
 
 
-def _recorded(header: Facts) -> OperatorSource | None:
-    """The settings of the operator that a file holds, if it has any."""
-    if header.get("operator") is None:
-        return None
-    from .decomposition.settings import settings_from_record
-    from .smoothers.prepared import OperatorSource
-
-    return OperatorSource(settings_from_record(header["operator"]))
-
-
 def _check_stored(tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> None:
-    """Whether the tensors of a file are finite numbers that fit each other."""
+    """Whether the tensors of a file are numbers that fit each other."""
     q, mass = tensors["normalized"], tensors["mass"]
     n = len(q)
     shapes = {"lifted": q.shape, "rows": (n,), "points": (n, *tensors.get("points", q).shape[1:2])}
     for name, tensor in tensors.items():
         index = name in ("faces", "rows", "short_cuts") or name.endswith("indices")
-        if tuple(tensor.shape) != tuple(shapes.get(name, tensor.shape)):
-            got = f"{tuple(tensor.shape)} for a basis {tuple(q.shape)}"
-            raise InputError(f"expected {name!r} to fit the basis, got shape {got} in {path}")
-        if not bool(torch.isfinite(tensor).all()):
-            raise InputError(f"expected finite numbers, got NaN or infinity in {name!r} of {path}")
-        largest = float(tensor.double().abs().max()) if tensor.numel() else 0.0
-        if name != "eigenvalues" and largest > LARGEST:
-            most = f"expected numbers of at most {LARGEST:.0e}"
-            raise InputError(f"{most}, got {largest:.3g} in {name!r} of {path}")
-        if index and tensor.numel() and (tensor.min() < 0 or (name in PLACES and largest >= n)):
-            raise InputError(f"expected places among {n} points, got others in {name!r} of {path}")
-        learned = name.startswith("extension.") and not index
-        if (learned or tensor is q) and tensor.dtype not in (torch.float32, torch.float64):
-            wanted = "expected single or double precision"
-            raise InputError(f"{wanted}, got {tensor.dtype} in {name!r} of {path}")
+        most = n - 1 if name in PLACES else math.inf if name == "eigenvalues" else LARGEST
+        sound = tuple(tensor.shape) == tuple(shapes.get(name, tensor.shape))
+        sound &= bool((tensor.isfinite() & (tensor.double().abs() <= most)).all())
+        sound &= not index or bool((tensor >= 0).all())
+        if (name.startswith("extension.") and not index) or tensor is q:
+            sound &= tensor.dtype in (torch.float32, torch.float64)
+        if not sound:
+            wanted = f"finite numbers in {name!r} that fit a basis {tuple(q.shape)}"
+            got = f"others in {tensor.dtype} of shape {tuple(tensor.shape)}"
+            raise InputError(f"expected {wanted}, got {got} in {path}")
     if not bool((mass >= 0 if "lifted" in tensors else mass > 0).all()):
         raise InputError(f"expected a positive mass, got others in {path}")
 
@@ -666,14 +629,14 @@ def _within(values: Tensor, dtype: torch.dtype) -> Tensor:
     """``values`` in this precision, unless its range ends before them: eigenvalues are one over a
     length squared.
     """
-    if values.ndim != 1 or dtype == values.dtype:
-        return values.to(dtype)
-    size = values.detach().abs()[values != 0]
-    limits = torch.finfo(dtype)
-    fits = not size.numel() or (
-        limits.tiny <= float(size.min()) and float(size.max()) <= limits.max
-    )
-    return values.to(dtype) if fits else values
+    converted, eps = values.to(dtype), torch.finfo(dtype).eps
+    same = torch.isclose(converted.to(values.dtype), values, rtol=eps, atol=0)
+    return converted if values.ndim > 1 or bool(same.all()) else values
+
+
+def _scaled(weights: Array, values: Array) -> Array:
+    """``diag(weights)`` times a column or several."""
+    return weights * values if values.ndim == 1 else weights[:, None] * values
 
 
 def _numpy(values: Array) -> Array:

@@ -59,14 +59,12 @@ class Alignment:
 
     def _repr_html_(self) -> str:
         shown = [k for k in (10, 20, 50) if k < self.k] + [self.k]
-        measures = {"|cosine|": self.cosine, "matched": self.matched, "subspace": self.subspace}
-        if self.k > 1:
-            measures["eigenvalue discrepancy"] = self.eigenvalue_discrepancy
-        facts = {
-            name: " / ".join(f"{measure(k):.3f}" for k in shown)
-            for name, measure in measures.items()
-        }
-        return html_table("Alignment", {"vectors, up to": " / ".join(map(str, shown)), **facts})
+        facts = {"vectors, up to": " / ".join(map(str, shown))}
+        measures = [self.cosine, self.matched, self.subspace]
+        for measure in [*measures, self.eigenvalue_discrepancy] if self.k > 1 else measures:
+            name = measure.__name__.replace("_", " ")
+            facts[name] = " / ".join(f"{measure(k):.3f}" for k in shown)
+        return html_table("Alignment", facts)
 
     def cosine(self, k: int | None = None) -> float:
         """Mean |cosine| by index over the first ``k`` vectors."""
@@ -96,10 +94,6 @@ class Alignment:
     def eigenvalue_discrepancy(self, k: int | None = None) -> float:
         """Mean relative eigenvalue error over vectors 2 to ``k``."""
         return float(self.discrepancies[: self._up_to(k, 2) - 1].mean())
-
-    def eigenvalue_deviation(self, k: int | None = None) -> float:
-        """Standard deviation of the relative eigenvalue errors over vectors 2 to ``k``."""
-        return float(self.discrepancies[: self._up_to(k, 2) - 1].std())
 
     def _up_to(self, k: int | None, lowest: int = 1) -> int:
         k = self.k if k is None else k
@@ -135,9 +129,10 @@ def compare(basis: Basis, oracle: Basis, indices: Any = None) -> Alignment:
     vectors, reference = to_numpy(basis.vectors), to_numpy(oracle.vectors)
     if indices is not None:
         rows = to_numpy(indices, None)
-        rows = np.flatnonzero(rows) if rows.dtype == bool and len(rows) == oracle.n else rows
+        if rows.dtype == bool and len(rows) == oracle.n:
+            rows = np.flatnonzero(rows)
         whole = rows.dtype.kind in "iu" and rows.ndim == 1
-        if not whole or not ((rows >= -oracle.n) & (rows < oracle.n)).all():
+        if not whole or ((rows < -oracle.n) | (rows >= oracle.n)).any():
             got = f"{rows.dtype} of shape {rows.shape}"
             raise InputError(f"expected indices (n,) of {oracle.n} points, got {got}")
         reference = reference[rows]

@@ -98,12 +98,10 @@ def is_mesh_pair(source: object) -> bool:
     """Whether this is ``(V, F)``: points and triples of their indices, and not two clouds."""
     if not isinstance(source, tuple) or len(source) != 2:
         return False
-    if np.ndim(source[0]) != 2 or np.ndim(source[1]) != 2:
-        return False
-    faces = _array(source[1])
-    whole = not faces.is_floating_point() if isinstance(faces, Tensor) else faces.dtype.kind in "iu"
-    triples = whole and len(faces) > 0 and faces.shape[1] == 3
-    return bool(triples and int(faces.min()) >= 0 and int(faces.max()) < len(source[0]))
+    points, faces = map(_array, source)
+    triples = points.ndim == faces.ndim == 2 and faces.shape[1] == 3 and len(faces) > 0
+    whole = triples and "int" in str(faces.dtype)
+    return bool(whole and faces.min() >= 0 and faces.max() < len(points))
 
 
 def listed_clouds(points: Any) -> list[Any] | None:
@@ -156,13 +154,15 @@ def values_by_cloud(values: Mapping[str, Any], count: int) -> list[dict[str, Any
     """The values of every cloud: a list has an entry for each of ``count`` clouds, anything else is
     shared.
     """
+    found = [dict(values) for _ in range(count)]
     for name, value in values.items():
-        if isinstance(value, (list, tuple)) and len(value) != count:
+        if not isinstance(value, (list, tuple)):
+            continue
+        if len(value) != count:
             raise InputError(f"expected a {name} for each of {count} clouds, got {len(value)}")
-    listed = {name for name, value in values.items() if isinstance(value, (list, tuple))}
-    return [
-        {name: v[i] if name in listed else v for name, v in values.items()} for i in range(count)
-    ]
+        for own, each in zip(found, value, strict=True):
+            own[name] = each
+    return found
 
 
 def call_by_cloud(count: int, call: Callable[[int], R]) -> list[R]:
@@ -177,22 +177,25 @@ def call_by_cloud(count: int, call: Callable[[int], R]) -> list[R]:
 
 
 def _array(values: object) -> Any:
-    return values if isinstance(values, Tensor) else np.asarray(values)
+    return values if isinstance(values, Tensor) else as_array(values)
 
 
 def real_numbers(points: Any, what: str = "points") -> tuple[Array, Tensor]:
     """An array or tensor of real numbers, dense and unmasked, as it is and as a tensor (an array in
     double precision)."""
-    array: Array = strided(points) if isinstance(points, Tensor) else unmasked(points)
+    if isinstance(points, np.ma.MaskedArray) and np.ma.is_masked(points):
+        bad = np.flatnonzero(np.ma.getmaskarray(points).reshape(len(points), -1).any(1))
+        got = f"{len(bad)} rows with some, the first {bad[0]}"
+        raise InputError(f"expected {what} without masked entries, got {got}")
+    array: Array = strided(points) if isinstance(points, Tensor) else np.asarray(as_array(points))
+    tensor = array
     if isinstance(points, Tensor):
         real = not (array.is_complex() or array.dtype == torch.bool)
-    else:
-        real = array.dtype.kind in "fiu"
+    elif real := array.dtype.kind in "fiu":
+        tensor = torch.as_tensor(np.require(array, np.float64, ["C", "W"]))  # writable
     if not real:
         raise InputError(f"expected {what} of real numbers, got dtype {array.dtype}")
-    if isinstance(points, Tensor):
-        return array, array
-    return array, torch.as_tensor(np.require(array, np.float64, ["C", "W"]))  # writable
+    return array, tensor
 
 
 def check_points(
@@ -214,11 +217,17 @@ def check_points(
     tensor = tensor.detach().to(
         device=None if device is None else resolved(device), dtype=torch.float64
     )
-    if finite and not bool((sound := torch.isfinite(tensor).all(1)).all()):
-        bad = (~sound).nonzero()[:, 0]
-        got = f"{len(bad)} with NaN or infinity, the first in row {int(bad[0])}"
-        raise InputError(f"expected finite points, got {got}")
+    if finite:
+        check_finite(tensor, "points")
     return tensor, origin
+
+
+def check_finite(points: Tensor, what: str) -> None:
+    """Whether all rows are finite numbers."""
+    bad = (~torch.isfinite(points).all(1)).nonzero()
+    if len(bad):
+        got = f"{len(bad)} with NaN or infinity, the first in row {int(bad[0])}"
+        raise InputError(f"expected finite {what}, got {got}")
 
 
 def as_tensor(points: object) -> Tensor:
@@ -233,29 +242,19 @@ def as_tensor(points: object) -> Tensor:
 
 def strided(points: Tensor) -> Tensor:
     """The tensor itself; one that is sparse, nested, quantised or without storage is an error."""
-    odd = {"nested": points.is_nested, "quantised": points.is_quantized, "meta": points.is_meta}
-    odd[str(points.layout)[6:]] = points.layout != torch.strided
-    if kinds := [kind for kind, found in odd.items() if found]:
-        got = f"a {kinds[0]} one of dtype {points.dtype}"
+    odd = points.is_nested or points.is_quantized or points.is_meta
+    if odd or points.layout != torch.strided:
+        got = f"{points.dtype} in layout {points.layout} on {points.device}"
         raise InputError(f"expected a dense tensor of ordinary numbers, got {got}")
     return points
 
 
 def check_count(n: int, k: int, kind: str = "") -> None:
     """Whether ``n`` points are enough for ``k`` vectors."""
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise InputError(f"k must be a whole number of at least 1, got {k!r}")
+    if k < 1:
+        raise InputError(f"k must be a whole number of at least 1, got {k}")
     if n < max(k + 1, 3):
         raise InputError(f"k={k} needs at least {max(k + 1, 3)} {kind}points, got {n}")
-
-
-def unmasked(points: object) -> np.ndarray:
-    """The points as an array; masked entries are an error, not numbers."""
-    if isinstance(points, np.ma.MaskedArray) and np.ma.is_masked(points):
-        bad = np.flatnonzero(np.ma.getmaskarray(points).reshape(len(points), -1).any(1))
-        got = f"{len(bad)} rows with some, the first {bad[0]}"
-        raise InputError(f"expected points without masked entries, got {got}")
-    return np.asarray(as_array(points))
 
 
 @dataclass(frozen=True)
@@ -271,19 +270,15 @@ class Frame:
         """The frame of ``points (n, d)``. With the cosine metric rows are made unit vectors first;
         ``centred=False`` then leaves them so, because moving them would change their angles.
         """
-        unit = metric == "cosine"
+        unit, points = metric == "cosine", points.detach().double()
         if unit and not centred:
-            return cls(
-                torch.zeros(points.shape[1], dtype=torch.float64, device=points.device), 1.0, True
-            )
-        points = points.detach().double()
+            return cls(torch.zeros_like(points[0]), 1.0, True)
         if unit:
             points = unit_rows(points)
         largest = float(points.abs().max())
         if largest > LARGEST:
-            raise InputError(
-                f"expected coordinates of at most {LARGEST:.0e}, got {largest:.3g}: change the unit"
-            )
+            most = f"expected coordinates of at most {LARGEST:.0e}"
+            raise InputError(f"{most}, got {largest:.3g}: change the unit")
         centre = points.mean(0)
         extent = float((points - centre).abs().max())
         if not extent > 1e-12 * largest or not math.isfinite(extent):
@@ -296,22 +291,18 @@ class Frame:
     def __call__(self, points: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
         # In parts: of large tables no copy in double precision is made, and from a processor's
         # cache it is faster.
-        size = max(
-            1, (BLOCK if points.device.type == "cpu" else BLOCK << 7) // max(1, points.shape[1])
-        )
-        found = torch.cat(
-            [self._moved(part, i * size).to(dtype) for i, part in enumerate(points.split(size))]
-        )
+        numbers = BLOCK if points.device.type == "cpu" else BLOCK << 7
+        size, parts = max(1, numbers // max(1, points.shape[1])), []
+        for i, part in enumerate(points.split(size)):
+            part = unit_rows(part.double(), i * size) if self.unit else part.double()
+            parts.append(((part - self.centre.to(points.device)) / self.scale).to(dtype))
+        found = torch.cat(parts)
         if dtype == torch.float32 and not bool(torch.isfinite(found).all()):
             row = int((~torch.isfinite(found)).any(1).nonzero()[0, 0])
             raise InputError(
                 f"row {row} is too far from the fitted points for single precision: change its unit"
             )
         return found
-
-    def _moved(self, points: Tensor, first: int) -> Tensor:
-        points = unit_rows(points.double(), first) if self.unit else points.double()
-        return (points - self.centre.to(points.device)) / self.scale
 
 
 def unit_rows(points: Tensor, first: int = 0) -> Tensor:

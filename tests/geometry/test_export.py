@@ -90,8 +90,8 @@ def test_the_command(
         "export b.safetensors sub/b.npz": "sub/b.npz exists: choose another file",
         "export b.safetensors b.pkl": "a basis is written as .safetensors, .ply",
         "export b.safetensors b.ply -k 9": "expected 1 <= k <= 4, got 9",
-        "export sub/b.npz c.ply": "expected a basis written by eigenprobe, cannot read sub/b.npz",
-        "export none.safetensors c.ply": "no such basis file: none.safetensors",
+        "export sub/b.npz c.ply": "a map is written as .parquet or .csv, got 'c.ply'",
+        "export none.safetensors c.ply": "no such file or folder: none.safetensors",
     }.items():
         assert main(words.split()) == 2
         said = capsys.readouterr().err

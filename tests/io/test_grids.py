@@ -94,14 +94,14 @@ def test_vtk_surfaces(tmp_path: Path, title: str) -> None:
 @pytest.mark.parametrize(
     "text, told",
     [
-        ("BINARY\nDATASET POLYDATA\nPOINTS 1000000000 double\n0 0 0", "claims 3000000000 numbers"),
+        ("BINARY\nDATASET POLYDATA\nPOINTS 1000000000 double\n0 0 0", "cannot read"),
         (
             "ASCII\nDATASET POLYDATA\nPOINTS 2 double\n0 0 0      1 1\n",
-            "ends early: it claims 6 numbers, 5 follow",
+            "the file is damaged, or not",
         ),
         (
             "ASCII\nDATASET POLYDATA\nPOINTS 1 double\n0 0 0\nPOLYGONS 1000000000 3\n3 0 0\n",
-            "claims 1000000000 cells",
+            "the file is damaged, or not",
         ),
         (
             "ASCII\nDATASET STRUCTURED_POINTS\nDIMENSIONS 2 2 2\n",

@@ -56,5 +56,7 @@ def test_bad_meshes_are_named(vertices, faces, message) -> None:
 
 
 def test_not_a_mesh_at_all() -> None:
-    with pytest.raises(InputError, match="expected a mesh"):
+    with pytest.raises(
+        InputError, match="a mesh, or an object with vertices, points or pos, got int"
+    ):
         as_mesh(3)

@@ -213,16 +213,8 @@ HEAD = "FIELDS {}\nSIZE {}\nTYPE F F F\nCOUNT 1 1 1\nWIDTH {}\nHEIGHT 1\nDATA {}
 @pytest.mark.parametrize(
     "head, body, told",
     [
-        (
-            HEAD.format("x y z", "4 4 4", 10**9, "binary"),
-            bytes(99),
-            "ends early: its header claims 1000000000 points",
-        ),
-        (
-            HEAD.format("x y z", "4 4 4", 10**9, "ascii"),
-            b"0 0 0\n",
-            "ends early: its header claims 1000000000 points",
-        ),
+        (HEAD.format("x y z", "4 4 4", 10**9, "binary"), bytes(99), "the file is damaged, or not"),
+        (HEAD.format("x y z", "4 4 4", 10**9, "ascii"), b"0 0 0\n", "the file is damaged, or not"),
         (
             HEAD.format("x y z", "4 4 4", 10**8, "binary_compressed"),
             struct.pack("<II", 9, 12 * 10**8),
@@ -231,11 +223,10 @@ HEAD = "FIELDS {}\nSIZE {}\nTYPE F F F\nCOUNT 1 1 1\nWIDTH {}\nHEIGHT 1\nDATA {}
         (
             HEAD.format("x y z", "4 4 4", 9, "binary_compressed"),
             struct.pack("<II", 3, 108) + b"\xff\0\0",
-            "ends early",
+            "cannot read",
         ),
         (HEAD.format("x y w", "4 4 4", 9, "binary"), bytes(108), "no field 'z', there are x, y, w"),
         (HEAD.format("x y z", "4 4 3", 9, "binary"), bytes(108), "cannot read"),
-        (HEAD.format("x y z", "4 4 4", -9, "binary"), bytes(108), "claims -9 points"),
         ("FIELDS x y z\n", b"", "cannot read"),
     ],
 )
@@ -251,7 +242,7 @@ def test_a_las_file_that_claims_more_than_it_holds(tmp_path: Path, points: np.nd
     data: Any = bytearray(path.read_bytes())
     data[107:111] = struct.pack("<I", 10**9)  # the number of points
     path.write_bytes(data)
-    with pytest.raises(InputError, match=r"a.las ends early: its header claims 1000000000 points"):
+    with pytest.raises(InputError, match=r"a.las claims 34 GB of data in a file of 3627 bytes"):
         load(path)
 
 
@@ -261,7 +252,9 @@ def test_a_header_that_claims_too_many_records_is_one_line(tmp_path: Path) -> No
     data = bytearray(path.read_bytes())
     struct.pack_into("<I", data, 100, 2**32 - 2)
     path.write_bytes(data)
-    with pytest.raises(InputError, match=r"ends early: its header claims 4294967294 records"):
+    with pytest.raises(
+        InputError, match=r"scan.las ends early: its header claims 231928233876 bytes"
+    ):
         load(path)
 
 
@@ -282,5 +275,7 @@ def test_a_table_of_chunks_that_claims_too_much_is_one_line(tmp_path: Path, dama
         struct.pack_into("<q", data, start, -1)
         struct.pack_into("<q", data, len(data) - 8, 2**40)
     path.write_bytes(data)
-    with pytest.raises(InputError, match=r"scan.laz (is damaged|ends early): its table"):
+    with pytest.raises(
+        InputError, match=r"scan.laz(: the file is damaged| ends early: its header)"
+    ):
         load(path)

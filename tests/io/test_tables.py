@@ -87,9 +87,9 @@ def test_sparse_files_that_cannot_be_true(tmp_path: Path, counts: sparse.csr_mat
     for name, told in {
         "a.mtx": "claims 1000000000 numbers, 1 follow",
         "b.mtx": "claims 80 GB",
-        "c.mtx": "got a file without a header",
+        "c.mtx": "got 'hello'",
         "d.npz": "cannot",
-        "e.mtx": "got a matrix array real",
+        "e.mtx": "got '%%MatrixMarket matrix array real",
     }.items():
         with pytest.raises(InputError, match=told) as caught:
             read_table(tmp_path / name)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from eigenprobe.errors import InputError
 from eigenprobe.io.rows import open_rows
@@ -57,16 +56,6 @@ def test_every_format_gives_the_same_rows(
     np.testing.assert_allclose(np.concatenate(list(rows.blocks(5))), x)
     chosen = np.array([20, 3, 3, 11, 0]) if suffix != ".h5" else np.array([20, 3, 11, 0])
     np.testing.assert_allclose(rows.take(chosen), x[chosen])
-
-
-def test_datasets_and_arrays_are_rows(rng: np.random.Generator) -> None:
-    x = rng.normal(size=(11, 3)).astype(np.float32)
-    dataset = torch.utils.data.TensorDataset(torch.from_numpy(x), torch.arange(11))
-    for source in (x, dataset):
-        rows = open_rows(source)
-        assert rows.shape == (11, 3)
-        np.testing.assert_array_equal(rows.take(np.array([4, 1])), x[[4, 1]])
-        np.testing.assert_array_equal(np.concatenate(list(rows.blocks(4))), x)
 
 
 def test_errors_say_what_came(tmp_path: Path, rng: np.random.Generator) -> None:

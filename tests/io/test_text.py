@@ -87,3 +87,11 @@ def test_a_file_with_fewer_points_than_it_announces(tmp_path: Path) -> None:
     (tmp_path / "a.pts").write_text("5\n1 2 3\n4 5 6\n")
     with pytest.raises(InputError, match="announces 5 points and holds 2"):
         load(tmp_path / "a.pts")
+
+
+@pytest.mark.parametrize("text", ["x y z\n1 2 3 4 5 6\n7 8 9 1 2 3\n", "x,y\n1,2,3\n4,5,6\n"])
+def test_names_of_fewer_columns_than_there_are(tmp_path: Path, text: str) -> None:
+    """Pandas would take the first columns for an index, and the next ones for x, y and z."""
+    (tmp_path / "a.txt").write_text(text)
+    with pytest.raises(InputError, match=r"a\.txt: its rows have more columns than its first line"):
+        load(tmp_path / "a.txt")

@@ -91,10 +91,8 @@ def hks(
     [5.0]
     """
     vectors, _, values = tensors(basis)
-    counted = isinstance(times, (int, np.integer))
-    chosen = (
-        torch.as_tensor(heat_times(basis, int(times)) if counted else times).to(values).reshape(-1)
-    )  # type: ignore[arg-type]
+    given: Any = heat_times(basis, int(times)) if isinstance(times, (int, np.integer)) else times
+    chosen = torch.as_tensor(given).to(values).reshape(-1)
     if not bool((chosen >= 0).all()):
         raise InputError(f"expected times of at least 0, got {float(chosen.min()):.4g}")
     return _signature(basis, vectors, torch.exp(-chosen[:, None] * values), sources, scaled)
@@ -195,11 +193,11 @@ def shape_dna(basis: Basis[A], count: int | None = None, *, normalise: Normalise
     if not 1 <= count <= len(values):
         raise InputError(f"expected 1 <= count <= {len(values)} positive eigenvalues, got {count}")
     values, index = values[:count], torch.arange(1, count + 1).to(values)
-    slope = (index * values).sum() / (index * index).sum()
-    return like(
-        basis,
-        values / {"first": values[0], "slope": slope, "none": torch.ones_like(slope)}[normalise],
-    )
+    if normalise == "first":
+        values = values / values[0]
+    elif normalise == "slope":
+        values = values * (index @ index) / (index @ values)
+    return like(basis, values)
 
 
 @validated

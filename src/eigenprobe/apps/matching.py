@@ -42,7 +42,7 @@ def _coefficients(basis: Basis, functions: Array, k: int) -> Tensor:
     f = torch.as_tensor(functions).to(vectors)
     if f.ndim != 2 or f.shape[0] != basis.n:
         raise InputError(f"expected functions of shape ({basis.n}, m), got {tuple(f.shape)}")
-    return vectors[:, :k].T @ (mass[:, None] * f)
+    return (vectors[:, :k].T @ (mass[:, None] * f)).double().cpu()
 
 
 @validated
@@ -86,19 +86,18 @@ def functional_map(
     """
     k_source, k_target = _sizes(k, source, target)
     a = _coefficients(source, source_functions, k_source)
-    b = _coefficients(target, target_functions, k_target).to("cpu")
+    b = _coefficients(target, target_functions, k_target)
     if a.shape[1] != b.shape[1]:
         raise InputError(
             f"expected as many functions on both shapes, got {a.shape[1]} and {b.shape[1]}"
         )
-    a, b = a.double().cpu(), b.double()
     # The same factor on both sides keeps the map what it was.
     scale = (a**2).sum(0).sqrt().clamp_min(1e-12)
     a, b = a / scale, b / scale
-    values_s = tensors(source)[2][:k_source].double().cpu()
-    values_t = tensors(target)[2][:k_target].double().cpu()
-    top = torch.maximum(values_s.max(), values_t.max()).clamp_min(1e-30)
-    penalty = ((values_t[:, None] - values_s[None]) / top) ** 2  # (k_t, k_s)
+    values = [tensors(each)[2].double().cpu() for each in (source, target)]
+    values_s, values_t = values[0][:k_source], values[1][:k_target]
+    top = torch.cat([values_s, values_t]).max().clamp_min(1e-30)
+    penalty = ((values_t[:, None] - values_s) / top) ** 2  # (k_t, k_s)
     # Any map of points takes the constant to the constant, so the first column is known: e_1. The
     # others are fitted.
     c = torch.zeros(k_target, k_source, dtype=a.dtype)

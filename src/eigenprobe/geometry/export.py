@@ -71,12 +71,12 @@ def _functions(basis: Basis) -> dict[str, Any]:
 
 def _write_columns(path: Path, basis: Basis) -> None:
     """A line per point: its coordinates, its mass and its entry of every vector."""
-    d = 0 if basis.points is None else basis.points.shape[1]
-    names = "xyz"[:d] if d <= 3 else [f"x{i}" for i in range(d)]
-    columns = dict(zip(names, [] if basis.points is None else basis.points.T, strict=True))
-    columns |= _functions(basis)
-    rows, header = np.column_stack([*columns.values()]), ",".join(columns)
-    np.savetxt(path, rows, fmt="%.9g", delimiter=",", header=header, comments="")
+    import pandas
+
+    points = np.zeros((basis.n, 0)) if basis.points is None else basis.points
+    names = list("xyz") if points.shape[1] <= 3 else [f"x{i}" for i in range(points.shape[1])]
+    table = pandas.DataFrame(dict(zip(names, points.T)) | _functions(basis))
+    table.to_csv(path, index=False, float_format="%.9g")
 
 
 def _arrays(basis: Basis, first: int) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from ..operators import gradients
 from ..points import Array, Origin, check_points
 from .objects import spectrum
 
+ARRAYS = ("frames", "mass", "evals", "evecs")
 MATRICES = ("L", "gradX", "gradY")
 PARTS = ("data", "indices", "indptr", "shape")
 
@@ -109,20 +110,16 @@ def _computed(x: Tensor, k: int, neighbours: object) -> dict[str, Any]:
     made, own = spectrum(x, k, neighbours=neighbours, dimension=2.0)
     tangent, (along, across) = gradients(made.cloud, made.smoother)
     forward, left = tangent[:, :, 0], tangent[:, :, 1]
-    found = {
-        "frames": np.stack([forward, left, np.cross(forward, left)], 1),
-        "mass": own["mass"].diagonal(),
-    }
+    frames = np.stack([forward, left, np.cross(forward, left)], 1)
+    found = {"frames": frames, "mass": own["mass"].diagonal(), "L": own["stiffness"]}
     found |= {"evals": own["eigenvalues"], "evecs": own["eigenvectors"]}
-    return found | {"L": own["stiffness"], "gradX": along, "gradY": across}
+    return found | {"gradX": along, "gradY": across}
 
 
 def _write(path: Path, points: np.ndarray, faces: np.ndarray, found: dict[str, Any]) -> None:
     arrays: dict[str, Any] = {"verts": points, "faces": faces, "k_eig": len(found["evals"])}
     arrays["neighbours"] = np.array(found["neighbours"])  # DiffusionNet does not read it
-    arrays |= {
-        name: np.asarray(found[name], np.float32) for name in ("frames", "mass", "evals", "evecs")
-    }
+    arrays |= {name: np.asarray(found[name], np.float32) for name in ARRAYS}
     for name in MATRICES:
         matrix = found[name].tocsc().astype(np.float32)
         arrays |= {f"{name}_{part}": np.asarray(getattr(matrix, part)) for part in PARTS}
@@ -133,17 +130,16 @@ def _read(path: Path, points: np.ndarray, k: int, neighbours: object) -> dict[st
     """The operators of a file, where they are of these points and enough of them."""
     with Archive(path) as stored:
         names = set(stored.keys())
-        missing = {"k_eig", "verts", "frames", "mass", "evals", "evecs", "L_data"} - names
         kept = str(stored["neighbours"]) if "neighbours" in names else "None"
-        if missing or kept != str(neighbours) or int(stored["k_eig"]) < k:
+        if not {"k_eig", "verts", *ARRAYS} <= names or kept != str(neighbours):
             return None
-        if not np.array_equal(stored["verts"], points):
+        if not np.array_equal(stored["verts"], points) or int(stored["k_eig"]) < k:
             return None
-        found: dict[str, Any] = {"frames": stored["frames"], "mass": stored["mass"]}
-        found |= {"evals": stored["evals"][:k], "evecs": stored["evecs"][:, :k]}
+        found: dict[str, Any] = {name: stored[name] for name in ARRAYS}
+        found |= {"evals": found["evals"][:k], "evecs": found["evecs"][:, :k]}
         for name in MATRICES:
-            data, indices, pointers, shape = (stored[f"{name}_{part}"] for part in PARTS)
-            found[name] = csc_matrix((data, indices, pointers), shape=tuple(shape))
+            *parts, shape = (stored[f"{name}_{part}"] for part in PARTS)
+            found[name] = csc_matrix(tuple(parts), shape=tuple(shape))
     return found
 
 

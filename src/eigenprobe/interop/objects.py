@@ -101,11 +101,8 @@ def eigenmaps(
     estimator = OptimalApproximationEigenmaps(n_comps, random_state=random_state, **options)
     adata.obsm[key_added] = estimator.fit(rows, neighbors=neighbors).embedding_
     params = {"use_rep": chosen, "n_comps": n_comps, "random_state": random_state, **options}
-    params |= {
-        name: value
-        for name, value in (("neighbors_key", neighbors_key), ("n_pcs", n_pcs))
-        if value is not None
-    }
+    params |= {"neighbors_key": neighbors_key, "n_pcs": n_pcs}
+    params = {name: value for name, value in params.items() if value is not None}
     name = key_added.removeprefix("X_")
     adata.uns[name] = {"params": params, "eigenvalues": estimator.eigenvalues_}
     if hasattr(adata, "obsp"):
@@ -119,10 +116,8 @@ def eigenmaps(
     if with_map:
         adata.obsm[f"{key_added}_map"] = estimator.layout_
     if root is not None:
-        cell = (
-            int(root) if isinstance(root, (int, np.integer)) else list(adata.obs_names).index(root)
-        )
-        adata.obs[f"{name}_pseudotime"] = pseudotime(estimator.basis_, cell)
+        number: Any = root if hasattr(root, "__index__") else list(adata.obs_names).index(root)
+        adata.obs[f"{name}_pseudotime"] = pseudotime(estimator.basis_, int(number))
     return adata if copy else estimator
 
 
@@ -178,12 +173,8 @@ def spectrum(points: Any, k: int, **options: Any) -> tuple[Prepared, dict[str, A
     made, basis = basis.prepared(), basis.numpy()
     stiffness, mass = matrices(made.cloud, made.smoother)
     vectors = basis.normalized / np.sqrt(mass.diagonal())[:, None]
-    return made, {
-        "stiffness": stiffness,
-        "mass": mass,
-        "eigenvalues": basis.eigenvalues,
-        "eigenvectors": vectors,
-    }
+    found = {"stiffness": stiffness, "mass": mass}
+    return made, found | {"eigenvalues": basis.eigenvalues, "eigenvectors": vectors}
 
 
 def equip(shape: Any, k: int = 100, **options: Any) -> Any:
@@ -221,17 +212,12 @@ def equip(shape: Any, k: int = 100, **options: Any) -> Any:
     _, found = spectrum(np.asarray(shape.vertices, float), k, **options)
     if fum:
         gs, bases = extra("gsops.backend"), extra("geomfum.basis")
-        sparse = tuple(
-            gs.sparse.from_scipy_csc(matrix.tocsc())
-            for matrix in (found["stiffness"], found["mass"])
-        )
-        basis = bases.LaplaceEigenBasis(
-            shape, *(gs.asarray(found[name]) for name in ("eigenvalues", "eigenvectors"))
-        )
+        stiffness, mass, values, vectors = found.values()
+        sparse = tuple(gs.sparse.from_scipy_csc(each.tocsc()) for each in (stiffness, mass))
+        basis = bases.LaplaceEigenBasis(shape, gs.asarray(values), gs.asarray(vectors))
         shape.laplacian.find(lambda _: sparse, recompute=True)
-        shape.laplacian.find_spectrum(
-            laplacian_spectrum_finder=lambda *_, **__: basis, recompute=True
-        )
+        options = {"laplacian_spectrum_finder": lambda *_, **__: basis, "recompute": True}
+        shape.laplacian.find_spectrum(**options)
         return shape
     for name, value in found.items():
         setattr(shape, name, value)

@@ -5,31 +5,29 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, extra
-from ..host.files import Archive, check_size, reading
+from ..host.files import Archive, check_size
 
 HDF5 = (".h5", ".hdf5", ".h5ad")
+ARCHIVES = (".npz", *HDF5)
 
 
 def open_archive(path: Path) -> Any:
     """The arrays of an npz or HDF5 file by name."""
-    if path.suffix.lower() == ".npz":
-        return Archive(path)
-    h5py = extra("h5py")
-    with reading(path):
-        return h5py.File(path, "r")
+    return Archive(path) if path.suffix.lower() == ".npz" else extra("h5py").File(path, "r")
 
 
 def chosen_array(archive: Any, path: Path, known: Sequence[str], key: str | None = None) -> Any:
     """The array called ``key`` (``group/name`` in HDF5), one of the ``known`` names, or the only
     table; of HDF5 it is not read yet, and may be a group that holds a sparse matrix.
     """
-    if key is not None:
-        return stored(archive, key, path)
     names = list(archive.keys())
-    if path.suffix.lower() == ".h5ad":
+    if key is not None:
+        found = [key]
+    elif path.suffix.lower() == ".h5ad":
         found = ["obsm/X_pca" if "X_pca" in archive.get("obsm", ()) else "X"]
-    elif not (found := [name for name in known if name in names][:1]):
-        found = [name for name in names if _rank(archive, name) == 2]
+    else:
+        found = [name for name in known if name in names][:1]
+        found = found or [name for name in names if _rank(archive, name) == 2]
     if len(found) != 1:
         wanted = f"expected one array named {known[0]!r}"
         asked = "choose one by key (--key on the command line)"
@@ -50,13 +48,13 @@ def stored(archive: Any, key: str, path: Path) -> Any:
         return archive[key]
     link = archive.get(key, getlink=True, default=None)
     if link is None:
-        inside = archive.get(key.rpartition("/")[0] or "/", ())
-        raise InputError(f"{path} has no array {key!r}, there are {', '.join(inside)}")
-    outside = hasattr(link, "filename") or archive[key].file.filename != archive.file.filename
-    found: Any = archive[key] if not outside else None
-    if hasattr(found, "nbytes"):
-        outside = found.external is not None or found.is_virtual
+        others = archive.get(key.rpartition("/")[0] or "/", ())
+        raise InputError(f"{path} has no array {key!r}, there are {', '.join(others)}")
+    found: Any = None if hasattr(link, "filename") else archive[key]
+    inside = found is not None and found.file.filename == archive.file.filename
+    if hasattr(found, "nbytes"):  # no group
+        inside &= found.external is None and not found.is_virtual
         check_size(path, found.nbytes)
-    if outside:
+    if not inside:
         raise InputError(f"{path}: {key!r} points outside the file, expected data stored in it")
     return found

@@ -18,56 +18,48 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from ..errors import InputError, extra
+from ..host.files import check_size
 from .mesh import Array
 
 TYPES = {"float": "f4", "double": "f8", "int": "i4", "unsigned_int": "u4", "long": "i8"}
 TYPES |= {"unsigned_long": "u8", "short": "i2", "unsigned_short": "u2", "char": "i1"}
 TYPES |= {"unsigned_char": "u1", "vtktypeint64": "i8", "vtktypeint32": "i4", "vtkidtype": "i4"}
 FACES = (5, 7, 9)  # triangle, polygon, quadrilateral
+# of a vtp file, which becomes a vtu file whose cells are its polygons
+RENAMED = {b"PolyData": b"UnstructuredGrid", b"NumberOfPolys": b"NumberOfCells"}
+RENAMED |= {b"Polys>": b"Cells>"}
 
 
 def read_vtu(path: Path) -> tuple[Array, Array | None]:
     """Points (n, 3) and triangles (f, 3) of a vtu file; other cells than faces only give their
     points.
     """
-    grid = extra("meshio.vtu._vtu").read(path)
-    flat = [each for each in grid.cells if each.type.startswith(("triangle", "quad", "polygon"))]
-    faces = [triangles(each.data).astype(np.int64) for each in flat]
+    grid, faces = extra("meshio.vtu._vtu").read(path), []
+    for cells in grid.cells:
+        if cells.type.startswith(("triangle", "quad", "polygon")):
+            for i in range(2, cells.data.shape[1]):  # triangles that share the first corner
+                faces.append(cells.data[:, [0, i - 1, i]].astype(np.int64))
     return np.asarray(grid.points, np.float64), np.concatenate(faces) if faces else None
 
 
 def read_vtp(path: Path) -> tuple[Array, Array | None]:
-    """The same of a vtp file, which meshio does not know: as a vtu file whose cells are its
-    polygons.
-    """
+    """The same of a vtp file, which meshio does not know."""
     head, marker, appended = path.read_bytes().partition(b"<AppendedData")
     others = rb"<(PointData|CellData|Verts|Lines|Strips)\b[^>]*(/>|>.*?</\1>)"
     head = re.sub(others, b"", head, flags=re.DOTALL)
-    count = re.search(rb'NumberOfPolys="(\d+)"', head)
-    if count is None or int(count[1]) > len(head) + len(appended):
-        raise InputError(f"{path} must hold polygons that it has room for, got another file")
+    count = int(re.findall(rb'NumberOfPolys="(\d+)"', head)[0])
+    check_size(path, 8.0 * count)
     if b'"raw"' in appended[:80]:
         kinds = "text or base64, got raw ones: save it in another data mode"
         raise InputError(f"{path} must hold numbers as {kinds}")
     types = b'<DataArray type="UInt8" Name="types" format="ascii">'
-    types += b"7 " * int(count[1]) + b"</DataArray></Cells>"
-    for before, after in {
-        b"PolyData": b"UnstructuredGrid",
-        b"NumberOfPolys": b"NumberOfCells",
-        b"<Polys>": b"<Cells>",
-        b"</Polys>": types,
-    }.items():
+    head = head.replace(b"</Polys>", types + b"7 " * count + b"</DataArray></Polys>")
+    for before, after in RENAMED.items():
         head = head.replace(before, after)
     with TemporaryDirectory() as folder:
         same = Path(folder) / f"{path.stem}.vtu"
         same.write_bytes(head + marker + appended)
         return read_vtu(same)
-
-
-def triangles(polygons: Array) -> Array:
-    """Polygons of c corners (f, c) as triangles that share the first corner."""
-    corners = [[0, i, i + 1] for i in range(1, polygons.shape[1] - 1)]
-    return polygons[:, corners].reshape(-1, 3)
 
 
 def read_vtk(path: Path) -> tuple[Array, Array | None]:
@@ -82,22 +74,14 @@ def read_vtk(path: Path) -> tuple[Array, Array | None]:
 
     def section(name: bytes, at: int) -> tuple[list[str], int]:
         """The words behind a name that begins a line, and where the next line begins."""
-        start = data.find(b"\n" + name + b" ", at - 1)
-        end = data.find(b"\n", start + 1) + 1
-        if not 0 <= start < end:
-            return [], at
-        return data[start:end].decode("latin-1").split()[1:], end
+        found = re.compile(rb"\n%b (.*)\n" % name).search(data, at - 1)
+        return (found[1].decode("latin-1").split(), found.end()) if found else ([], at)
 
     def numbers(count: int, kind: str, at: int) -> Array:
         layout = np.dtype(">" + TYPES[kind.lower()])
         if head[2] == b"BINARY":
-            room = (len(data) - at) // layout.itemsize
-            found = np.frombuffer(data, layout, min(count, room), at)
-        else:
-            found = np.array(data[at:].split(None, count)[:count], dtype=layout)
-        if len(found) != count:
-            raise InputError(f"{path} ends early: it claims {count} numbers, {len(found)} follow")
-        return found
+            return np.frombuffer(data, layout, count, at)
+        return np.array(data[at:].split(None, count)[:count], dtype=layout).reshape(count)
 
     words, at = section(b"POINTS", head.end())
     if not words:
@@ -113,27 +97,19 @@ def read_vtk(path: Path) -> tuple[Array, Array | None]:
         kind, at = section(b"CONNECTIVITY", at)
         corners = numbers(size, kind[0], at)
     else:
-        if count > size:
-            raise InputError(f"{path} claims {count} cells in {size} numbers")
-        listed = numbers(size, "int", at)
-        places, steps = [0], (listed + 1).tolist()  # of the number of corners, before them
-        for _ in range(count):
-            places.append(places[-1] + steps[places[-1]])
+        listed, places = numbers(size, "int", at), [0]
+        for _ in range(min(count, size)):  # the number of corners stands before them
+            places.append(places[-1] + 1 + int(listed[places[-1]]))
         starts = np.array(places) - np.arange(count + 1)
         corners = np.delete(listed, places[:-1])
     words, at = section(b"CELL_TYPES", at)
     kinds = numbers(int(words[0]), "int", at) if words else None
-    return points, _faces(starts, corners.astype(np.int64), kinds)
-
-
-def _faces(starts: Array, corners: Array, kinds: Array | None) -> Array | None:
-    """Cells with equally many corners together: triangles of all that are faces."""
-    lengths, found = np.diff(starts), []
-    inside = (starts >= 0).all() and (starts <= len(corners)).all() and (lengths >= 0).all()
-    if not inside:  # before memory is taken
+    if ((starts < 0) | (starts > len(corners))).any():  # before memory is taken
         raise InputError(f"expected cells within {len(corners)} corners, got others")
-    flat = np.isin(kinds, FACES) if kinds is not None else np.ones(len(lengths), dtype=bool)
-    for length in np.unique(lengths[flat & (lengths >= 3)]):
-        rows = starts[:-1][flat & (lengths == length)]
-        found.append(triangles(corners[rows[:, None] + np.arange(length)]))
-    return np.concatenate(found) if found else None
+    counts = np.maximum(np.diff(starts) - 2, 0)  # of triangles that share the first corner
+    if kinds is not None:
+        counts *= np.isin(kinds, FACES)
+    first = np.repeat(starts[:-1], counts)
+    second = first + 1 + np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
+    faces = corners[np.stack([first, second, second + 1], axis=1)].astype(np.int64)
+    return points, faces if len(faces) else None

@@ -6,7 +6,6 @@ area_f = |(b - a) x (c - a)| / 2         closed: every directed edge (i, j) is m
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..host.validation import as_array, validated
-from ..points import CARRIERS, points_and_faces
+from ..points import points_and_faces
 
 Array = NDArray[Any]
 GRAPH = 30  # neighbours of a graph on a surface
@@ -26,14 +25,8 @@ def as_mesh(mesh: Mesh) -> tuple[Array, Array]:
     """Float64 vertices ``(v, 3)`` and int64 faces ``(f, 3)`` of anything mesh-like, a file
     included, checked.
     """
-    if isinstance(mesh, (tuple, list)) and len(mesh) == 2:
-        vertices, faces = mesh
-    elif not isinstance(mesh, (str, os.PathLike)) and not any(
-        hasattr(mesh, name) for name in CARRIERS
-    ):
-        raise InputError(f"expected a mesh or a (vertices, faces) pair, got {type(mesh).__name__}")
-    else:
-        vertices, faces = points_and_faces(mesh)
+    pair = isinstance(mesh, (tuple, list)) and len(mesh) == 2
+    vertices, faces = mesh if pair else points_and_faces(mesh)
     if faces is None:
         raise InputError("expected a mesh with faces, got a point cloud")
     return check_mesh(vertices, faces)
@@ -167,11 +160,9 @@ def is_closed(faces: Array) -> tuple[bool, str]:
     faces = check_faces(faces, int(faces.max(initial=0)) + 1, "vertices")
     start, end = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
     size = int(faces.max()) + 1
-    forward, backward = start * size + end, end * size + start
-    unmatched = np.setdiff1d(forward, backward)
-    if len(unmatched):
-        return False, f"{len(unmatched)} boundary (or inconsistently turned) edges"
-    # Both lists now hold the same edges, so their sorted counts line up.
-    counts, opposite = (np.unique(edges, return_counts=True)[1] for edges in (forward, backward))
-    odd = int((counts != opposite).sum())
-    return (False, f"{odd} edges whose faces are inconsistently turned") if odd else (True, "")
+    edges, kinds = np.unique([start * size + end, end * size + start], return_inverse=True)
+    # How often each edge is walked one way more than the other.
+    forward, backward = (np.bincount(each, minlength=len(edges)) for each in kinds.reshape(2, -1))
+    if unmatched := int((forward > backward).sum()):
+        return False, f"{unmatched} boundary (or inconsistently turned) edges"
+    return True, ""

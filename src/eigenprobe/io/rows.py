@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from scipy.sparse import issparse
 
-from ..errors import InputError
+from ..errors import InputError, extra
 from ..host.files import check_size, load_npy, reading
 from .archives import chosen_array, open_archive
 from .mesh import Array
@@ -43,13 +43,13 @@ def open_rows(source: object, labels: str | None = None, key: str | None = None)
     if isinstance(source, (str, os.PathLike)):
         path = table_path(source)
         suffix = path.suffix.lower()
-        if suffix == ".npy":
-            return Rows(load_npy(path, mapped=True))
-        if suffix in (".h5", ".hdf5"):
-            with reading(path):
+        with reading(path):
+            if suffix == ".npy":
+                return Rows(load_npy(path, mapped=True))
+            if suffix in (".h5", ".hdf5"):
                 return Rows(chosen_array(open_archive(path), path, FEATURE_NAMES, key), path)
-        if suffix == ".parquet":
-            return Rows(ParquetColumns(path, labels), path)
+            if suffix == ".parquet":
+                return Rows(ParquetColumns(path, labels), path)
         features = read_table(path, labels, key).features
         return Rows(SparseRows(features) if issparse(features) else features)
     return Rows(source if hasattr(source, "shape") else Items(source))
@@ -129,12 +129,13 @@ def checked(rows: Array, numbers: Array | None) -> torch.Tensor:
         raise InputError(f"features must be numbers, got {rows.dtype}")
     finite = np.isfinite(rows).all(1)
     if not finite.all():
-        first = int(np.argmin(finite))
-        where = "got" if numbers is None else f"row {numbers[first]} has"
-        place = "" if numbers is None else f" in column {int(np.argmin(np.isfinite(rows[first])))}"
-        count = int((~finite).sum())
-        others = f", {count - 1} more rows too" if count > 1 and numbers is not None else ""
-        raise InputError(f"features must be finite, {where} NaN or infinity{place}{others}")
+        where = "got NaN or infinity"
+        if numbers is not None:
+            first, more = int(np.argmin(finite)), int((~finite).sum()) - 1
+            column = int(np.argmin(np.isfinite(rows[first])))
+            where = f"row {numbers[first]} has NaN or infinity in column {column}"
+            where += f", {more} more rows too" if more else ""
+        raise InputError(f"features must be finite, {where}")
     return torch.from_numpy(np.array(rows, order="C"))  # a copy: the basis keeps it
 
 
@@ -164,32 +165,25 @@ class ParquetColumns:
     """The numeric columns of a Parquet file as an array; one row group is in memory at a time."""
 
     def __init__(self, path: Path, without: str | None = None) -> None:
-        from pyarrow import types
-        from pyarrow.parquet import ParquetFile
-
-        with reading(path):
-            file = ParquetFile(path)
-            facts, schema = file.metadata, file.schema_arrow
-        numeric = [f.name for f in schema if types.is_floating(f.type) or types.is_integer(f.type)]
-        columns = [name for name in numeric if name != without]
-        if not columns:
+        self.file = extra("pyarrow.parquet").ParquetFile(path)
+        types, facts, schema = extra("pyarrow.types"), self.file.metadata, self.file.schema_arrow
+        known = [f for f in schema if types.is_floating(f.type) or types.is_integer(f.type)]
+        self.columns = [field.name for field in known if field.name != without]
+        if not self.columns:
             raise InputError(f"{path} has no numeric column")
-        check_size(path, 8.0 * facts.num_rows * len(columns))
-        counts = [facts.row_group(i).num_rows for i in range(file.num_row_groups)]
+        check_size(path, 8.0 * facts.num_rows * len(self.columns))
+        counts = [facts.row_group(i).num_rows for i in range(facts.num_row_groups)]
         self.starts = np.cumsum([0, *counts])
-        self.shape = (int(self.starts[-1]), len(columns))
-
-        @lru_cache(maxsize=1)
-        def group(index: int) -> Array:
-            table = file.read_row_group(index, columns=columns)
-            return np.stack([table.column(name).to_numpy() for name in columns], axis=1)
-
-        self.group = group
+        self.shape = (int(self.starts[-1]), len(self.columns))
+        self.group = lru_cache(maxsize=1)(self._group)
 
     def __getitem__(self, rows: Any) -> Array:
         """``rows`` ascend: a slice or indices."""
         rows = np.arange(self.shape[0])[rows]
         groups = np.searchsorted(self.starts, rows, side="right") - 1
-        return np.concatenate(
-            [self.group(int(g))[rows[groups == g] - self.starts[g]] for g in np.unique(groups)]
-        )
+        parts = [self.group(int(g))[rows[groups == g] - self.starts[g]] for g in np.unique(groups)]
+        return np.concatenate(parts)
+
+    def _group(self, index: int) -> Array:
+        table = self.file.read_row_group(index, columns=self.columns)
+        return np.stack([table.column(name).to_numpy() for name in self.columns], axis=1)

@@ -15,9 +15,8 @@ Several views of one scene have a pose each, R (3, 3) and t (3,):  x -> R x + t
 A pixel in which the scanner saw nothing is a row of NaN.
 """
 
-import struct
+import re
 from contextlib import suppress
-from io import BytesIO
 from itertools import islice
 from pathlib import Path
 
@@ -28,49 +27,28 @@ from ..host.files import check_size, reading
 from .mesh import Array
 
 AXES = ("x", "y", "z")
-HEADER_LINES = 100  # of a pcd file, comments included
 POSES = (".pose", ".xf", ".pose.txt", ".txt")  # endings of the file of a view's pose
-POSE_LENGTH = 2000  # characters: 16 numbers with all their digits take 400
 
 
 def read_las(path: Path) -> Array:
     """The points of a las or laz file, in the unit of its header."""
     laspy = extra("laspy")
-    size = path.stat().st_size
-    with path.open("rb") as file:  # laspy makes as many records of user data as the header claims
-        (records,) = struct.unpack_from("<100xI", file.read(104).ljust(104, b"\0"))
-    if 54 * records > size:
-        raise InputError(f"{path} ends early: its header claims {records} records")
+    # laspy takes memory for as many records of 54 bytes as a header claims, and the decompressor
+    # for as many chunks, of a byte at least: it ends the process where there is not so much.
+    data = np.memmap(path, mode="r")
+    start, records = np.frombuffer(data, "<u4", 2, 96).tolist()
+    claimed = 54 * records
+    if path.suffix.lower() == ".laz":
+        (place,) = np.frombuffer(data, "<i8", 1, start)
+        if place == -1:  # it is in the last 8 bytes
+            (place,) = data[-8:].view("<i8")
+        claimed = max(claimed, int(np.frombuffer(data, "<u4", 1, place + 4)[0]))
+    if claimed > len(data):
+        raise InputError(f"{path} ends early: its header claims {claimed} bytes")
     with laspy.open(path, read_evlrs=False) as file:
-        count, start = file.header.point_count, file.header.offset_to_point_data
-        claimed = float(count) * file.header.point_format.size
-        packed = path.suffix.lower() == ".laz"
-        if not packed and claimed > size:
-            raise InputError(f"{path} ends early: its header claims {count} points")
-        check_size(path, claimed)
-        if packed:
-            _check_chunks(path, start, size)
-        points = file.read()
-    if len(points) < count:
-        raise InputError(f"{path} ends early: {len(points)} of {count} points")
-    return np.column_stack([np.asarray(getattr(points, axis), np.float64) for axis in AXES])
-
-
-def _check_chunks(path: Path, start: int, size: int) -> None:
-    """The decompressor takes memory for as many chunks as the table of a laz file claims, and ends
-    the process if there is not so much. Where the table lies is said in the first 8 bytes of the
-    points, or (-1) in the last of the file.
-    """
-    with path.open("rb") as file:
-        for at in (start, size - 8):
-            file.seek(at)
-            (place,) = struct.unpack("<q", file.read(8))
-            if place != -1:
-                break
-        file.seek(min(max(place, 0), size))
-        (chunks,) = struct.unpack("<4xI", file.read(8).ljust(8, b"\xff"))
-    if chunks > size:  # a chunk takes a byte at least
-        raise InputError(f"{path} ends early: its table claims {chunks} chunks in {size} bytes")
+        count = file.header.point_count
+        check_size(path, float(count) * file.header.point_format.size)
+        return file.read().xyz.reshape(count, 3)
 
 
 def read_e57(path: Path) -> Array:
@@ -80,12 +58,11 @@ def read_e57(path: Path) -> Array:
     for number in range(file.scan_count):
         header = file.get_header(number)
         scan = file.read_scan(number, ignore_missing_fields=True)  # without the invalid points
-        seen = np.ones(header.point_count, dtype=bool)
-        for state in header.point_fields:
-            if state.endswith("InvalidState"):
-                values, buffers = file.make_buffers([state], header.point_count)
-                header.points.reader(buffers).read()
-                seen &= values[state] == 0
+        states = [name for name in header.point_fields if name.endswith("InvalidState")]
+        values, buffers = file.make_buffers(states, header.point_count)
+        if states:
+            header.points.reader(buffers).read()
+        seen = ~np.any([*values.values(), np.zeros(header.point_count)], axis=0)
         points = np.full((header.point_count, 3), np.nan)
         points[seen] = np.column_stack([scan[f"cartesian{axis}"] for axis in "XYZ"])
         parts.append(points)
@@ -94,14 +71,10 @@ def read_e57(path: Path) -> Array:
 
 def read_pcd(path: Path) -> Array:
     """The points of a pcd file."""
-    facts: dict[str, list[str]] = {}
-    with path.open("rb") as file:
-        for line in islice(file, HEADER_LINES):
-            words = line.decode("ascii", "replace").split("#")[0].split()
-            facts |= {words[0].upper(): words[1:]} if words else {}
-            if "DATA" in facts:
-                break
-        data = file.read()
+    data = path.read_bytes()
+    start = re.search(rb"^DATA.*\n", data, re.MULTILINE).end()  # type: ignore[union-attr]
+    lines = [line.split("#")[0].split() for line in data[:start].decode("ascii").splitlines()]
+    facts = {words[0].upper(): words[1:] for words in lines if words}
     names, kind = [name.lower() for name in facts["FIELDS"]], facts["DATA"][0].lower()
     if missing := set(AXES) - set(names):
         raise InputError(f"{path} has no field {min(missing)!r}, there are {', '.join(names)}")
@@ -110,35 +83,27 @@ def read_pcd(path: Path) -> Array:
     places = [names.index(axis) for axis in AXES]
     if kind == "ascii":
         columns = [sum(counts[:place]) for place in places]
-        points = np.loadtxt(BytesIO(data), usecols=columns, ndmin=2)
-    else:
-        forms = [form.lower() + size for form, size in zip(facts["TYPE"], facts["SIZE"])]
-        packed = kind == "binary_compressed"
-        widths = [n * count if packed else count for count in counts]
-        layout = np.dtype([(str(i), f, (w,)) for i, (f, w) in enumerate(zip(forms, widths))])
-        data = _unpacked(data, path) if packed else data
-        records = np.frombuffer(data, layout, min(1 if packed else n, len(data) // layout.itemsize))
-        first = [records[str(i)].reshape(-1, counts[i])[:, 0] for i in places]
-        points = np.column_stack(first).astype(np.float64)
-    if len(points) != n:
-        raise InputError(f"{path} ends early: its header claims {n} points")
-    return points
+        return np.loadtxt(data[start:].splitlines(), usecols=columns).reshape(n, 3)
+    if packed := kind == "binary_compressed":
+        data, start = _unpacked(data[start:], path), 0
+    forms = [np.dtype(form.lower() + size) for form, size in zip(facts["TYPE"], facts["SIZE"])]
+    sizes = [form.itemsize * count for form, count in zip(forms, counts)]
+    before = np.cumsum([0, *sizes])
+    points = []
+    for place in places:
+        at, step = (n * before[place], sizes[place]) if packed else (before[place], before[-1])
+        points.append(np.ndarray((n,), forms[place], data, start + int(at), (int(step),)))
+    return np.stack(points, axis=1, dtype=np.float64)
 
 
 def _unpacked(data: bytes, path: Path) -> bytes:
-    """What LibLZF has compressed, as the filter of this name of HDF5 reads it; nothing where it is
-    damaged.
-    """
-    length, size = struct.unpack_from("<II", data)
+    """What LibLZF has compressed, as the filter of this name of HDF5 reads it."""
+    length, size = np.frombuffer(data, "<u4", 2).tolist()
     check_size(path, size)
-    with (
-        extra("h5py").File("lzf", "w", driver="core", backing_store=False) as file,
-        suppress(OSError, ValueError),
-    ):
+    with extra("h5py").File("lzf", "w", driver="core", backing_store=False) as file:
         chunk = file.create_dataset("data", (size,), "u1", chunks=(size,), compression="lzf")
         chunk.id.write_direct_chunk((0,), data[8 : 8 + length])
         return chunk[:].tobytes()
-    return b""
 
 
 def read_ptx(path: Path) -> Array:
@@ -147,12 +112,8 @@ def read_ptx(path: Path) -> Array:
     with path.open(encoding="ascii", errors="replace") as file:
         while (line := file.readline()).strip():
             n = int(line) * int(file.readline())
-            if not 0 <= 2 * n <= path.stat().st_size:
-                raise InputError(f"{path} ends early: a scan claims {n} pixels")
             pose = np.loadtxt(islice(file, 4, 8))  # after that of the scanner; x -> [x 1] pose
-            pixels = np.loadtxt(islice(file, n), usecols=(0, 1, 2), ndmin=2)
-            if len(pixels) != n:
-                raise InputError(f"{path} ends early: {len(pixels)} of {n} pixels of a scan")
+            pixels = np.loadtxt(islice(file, n), usecols=(0, 1, 2), ndmin=2).reshape(n, 3)
             seen = (pixels != 0).any(axis=1, keepdims=True)
             parts.append(np.where(seen, pixels @ pose[:3, :3] + pose[3, :3], np.nan))
     return np.concatenate(parts)
@@ -161,16 +122,12 @@ def read_ptx(path: Path) -> Array:
 def read_bin(path: Path) -> Array:
     """The points of a LiDAR frame without a header. Where the file divides into rows of five, they
     are such if the fifth number is whole everywhere, as rings are and metres are not."""
-    size = path.stat().st_size
-    if size % 16 and size % 20:
-        wanted = "x, y, z, intensity (and the ring) in float32, 16 or 20 bytes a point"
-        raise InputError(f"{path} must hold {wanted}, got {size} bytes")
-    numbers = np.fromfile(path, "<f4")
-    ring = numbers[4::5]
-    rings = size % 20 == 0 and bool((ring == ring.round()).all())
-    if size % 16 and not rings:
-        raise InputError(f"{path} must hold whole numbers of rings in rows of five, got others")
-    return numbers.reshape(-1, 5 if rings else 4)[:, :3]
+    numbers, size = np.fromfile(path, "<f4"), path.stat().st_size
+    width = 5 if size % 20 == 0 and not (numbers[4::5] % 1).any() else 4
+    if size % (4 * width):
+        wanted = "x, y, z, intensity (and a whole number of the ring) in float32"
+        raise InputError(f"{path} must hold {wanted}, 16 or 20 bytes a point, got {size} bytes")
+    return numbers.reshape(-1, width)[:, :3]
 
 
 def posed_views(place: Path, endings: tuple[str, ...]) -> list[tuple[Path, Array]]:
@@ -190,16 +147,15 @@ def _conf_views(conf: Path) -> list[tuple[Path, Array]]:
 
     views = []
     with reading(conf):
-        lines = [line.split() for line in conf.read_text(encoding="utf-8").splitlines()]
-        for words in lines:
-            if words[:1] not in (["bmesh"], ["mesh"]):
-                continue
-            if len(words) < 9:
-                wanted = "expected bmesh FILE tx ty tz qi qj qk ql"
-                raise InputError(f"{conf}: {wanted}, got {' '.join(words)!r}")
-            numbers = np.array(words[2:9], dtype=np.float64)
-            turn = Rotation.from_quat(numbers[3:]).inv().as_matrix()
-            views.append((conf.parent / Path(words[1]).name, np.column_stack([turn, numbers[:3]])))
+        for line in conf.read_text(encoding="utf-8").splitlines():
+            if (words := line.split())[:1] in (["bmesh"], ["mesh"]):
+                if len(words) < 9:
+                    wanted = "expected bmesh FILE tx ty tz qi qj qk ql"
+                    raise InputError(f"{conf}: {wanted}, got {line!r}")
+                numbers = np.array(words[2:9], dtype=np.float64)
+                turn = Rotation.from_quat(numbers[3:]).inv().as_matrix()
+                pose = np.column_stack([turn, numbers[:3]])
+                views.append((conf.parent / Path(words[1]).name, pose))
     return views
 
 
@@ -209,11 +165,10 @@ def _pose_beside(view: Path) -> Array | None:
         path = view.with_name(view.stem + ending)
         if not path.is_file() or path == view:
             continue
-        with path.open(encoding="utf-8", errors="replace") as file:
-            words = file.read(POSE_LENGTH).split()
-        if len(words) in (12, 16):
-            with suppress(ValueError):  # not numbers
-                return np.array(words, dtype=np.float64).reshape(-1, 4)[:3]
+        with suppress(ValueError):  # not numbers
+            pose = np.loadtxt(path, max_rows=5)
+            if pose.size in (12, 16):
+                return pose.reshape(-1, 4)[:3]
         if ending != ".txt":
             raise InputError(f"{path} must hold a pose (3, 4) or (4, 4), got others")
     return None

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,9 @@ from .scans import posed_views, read_bin, read_e57, read_las, read_pcd, read_ptx
 from .text import TEXT, Columns, pick, read_text
 
 WRITTEN = (".obj", ".off", ".ply", ".stl", ".glb", ".gltf")
-GRIDS: dict[str, Callable[[Path], tuple[Array, Array | None]]] = {}
-GRIDS |= {".vtk": read_vtk, ".vtu": read_vtu, ".vtp": read_vtp}
-SCANS: dict[str, Callable[[Path], Array]] = {".las": read_las, ".laz": read_las, ".e57": read_e57}
-SCANS |= {".pcd": read_pcd, ".ptx": read_ptx, ".bin": read_bin}
+GRIDS = {".vtk": read_vtk, ".vtu": read_vtu, ".vtp": read_vtp}
+SCANS = {".las": read_las, ".laz": read_las, ".e57": read_e57, ".pcd": read_pcd, ".ptx": read_ptx}
+SCANS |= {".bin": read_bin}
 MESHES = (*WRITTEN, *GRIDS)
 ARRAYS = (*TEXT, ".npy", ".npz")  # in which a number that is not finite is an error
 CLOUDS = (*ARRAYS, *SCANS, ".conf")
@@ -44,6 +43,11 @@ FACES = ("faces", "triangles")
 MAPPED_BYTES = 1 << 28  # npy files above this are left on disk
 BLOCK_ROWS = 1 << 20
 HEAD = 1 << 16  # bytes in which the header of a mesh ends
+# numbers of vertices and faces in it
+CLAIMED = {
+    ".ply": rb"element\s+vertex\s+(\d+)(?:.*?element\s+face\s+(\d+))?",
+    ".off": rb"OFF(?:\s|#[^\n]*\n)+(\d+)\s+(\d+)",
+}
 DEGENERATE = 1e-15  # area of a face, relative to the squared size of the shape
 
 
@@ -108,37 +112,30 @@ def load(
     Shape('three', 3 vertices, cloud)
     """
     path = local_copy(path)
-    suffix = path.suffix.lower()
-    folder = path.is_dir()
+    suffix, folder = path.suffix.lower(), path.is_dir()
+    if not path.exists():
+        raise InputError(f"no such file: {path}{near_path(path)}")
     if not folder and suffix not in MESHES + CLOUDS:
         raise InputError(f"expected one of {', '.join(MESHES + CLOUDS)}, got {path.name!r}")
     if columns is not None and suffix in MESHES:
         raise InputError(f"columns are chosen in a cloud, {path.name!r} is a mesh")
     if key is not None and suffix != ".npz":
         raise InputError(f"a key names an array of an npz file, got {path.name!r}")
-    if not folder and not path.is_file():
-        raise InputError(f"no such file: {path}{near_path(path)}")
-    if not folder and path.stat().st_size == 0:
+    if path.stat().st_size == 0 and not folder:
         raise InputError(f"{path} is empty")
     with reading(path):
         if folder or suffix == ".conf":
             points, faces = _joined_views(path), None
         else:
             points, faces = _read(path, columns, key)
-        if len(points) == 0:
-            raise InputError(f"{path} holds no points")
-        scanned = faces is None and clean and suffix not in ARRAYS
-        seen = _finite_rows(points, path, scanned)
+        seen = _finite_rows(points, path, faces is None and clean and suffix not in ARRAYS)
         if faces is not None:
             faces = check_faces(faces, len(points), "vertices")
             return _cleaned(points, faces, path) if clean else Shape(points, faces, path.stem)
         if seen.all():
             return Shape(points, None, path.stem)
-        if not seen.any():
-            raise InputError(f"{path} holds no points: all of its {len(points)} pixels are empty")
         repairs = {"pixels without a return left out": int((~seen).sum())}
-        _tell(path, repairs)
-        return Shape(points[seen], None, path.stem, repairs, np.flatnonzero(seen))
+        return _told(Shape(points[seen], None, path.stem, repairs, np.flatnonzero(seen)), path)
 
 
 def save(shape: Shape, path: str | os.PathLike[str]) -> None:
@@ -216,22 +213,22 @@ def find_shapes(
     found: list[Path] = []
     for path in map(Path, [paths] if isinstance(paths, str) else paths):
         away = address(path)
-        if path.is_dir() and posed_views(path, MESHES + CLOUDS):  # which are one cloud
-            found.append(path)
-        elif path.is_dir() or (away and path.suffix.lower() not in suffixes):
-            every = (path.rglob if below else path.glob)("*")
-            inside = files_at(away) if away else [each for each in every if each.is_file()]
-            seen = [each for each in inside if each.suffix.lower() in suffixes]
-            readable = sorted(each for each in seen if not each.name.startswith("."))
-            if not readable:
-                what = "meshes" if suffixes == MESHES else "shapes"
-                wanted = f"expected files ending in {', '.join(suffixes)}"
-                raise InputError(f"no {what} in {path}: {wanted}")
-            found += readable
-        elif away or path.exists():
-            found.append(path)
-        else:
+        inside: Any = None
+        if away:
+            inside = None if path.suffix.lower() in suffixes else files_at(away)
+        elif path.is_dir() and not posed_views(path, MESHES + CLOUDS):  # views are one cloud
+            inside = filter(Path.is_file, (path.rglob if below else path.glob)("*"))
+        elif not path.exists():
             raise InputError(f"no such file or folder: {path}{near_path(path)}")
+        if inside is None:
+            found.append(path)
+            continue
+        shown = [each for each in inside if not each.name.startswith(".")]
+        readable = sorted(each for each in shown if each.suffix.lower() in suffixes)
+        if not readable:
+            what = "meshes" if suffixes == MESHES else "shapes"
+            raise InputError(f"no {what} in {path}: expected files ending in {', '.join(suffixes)}")
+        found += readable
     return found
 
 
@@ -253,26 +250,25 @@ def _joined_views(place: Path) -> Array:
 def _read(path: Path, columns: Columns, key: str | None) -> tuple[Array, Array | None]:
     """Points (n, d) and faces of a file, as it has them."""
     suffix, faces = path.suffix.lower(), None
-    if suffix == ".npz":
-        with open_archive(path) as archive:
-            array = chosen_array(archive, path, POINTS, key)
-            names = archive.keys()
-            if key in (None, "points", "vertices") and {*POINTS[:2]} & {*names}:
-                found = [archive[name].astype(np.int64) for name in FACES if name in names]
-                faces = found[0] if found else None
+    if suffix in SCANS:
+        array = SCANS[suffix](path)
+    elif suffix in TEXT:
+        array, columns = read_text(path, columns), None
     elif suffix == ".npy":
         array = load_npy(path, mapped=path.stat().st_size > MAPPED_BYTES)
-    elif suffix in TEXT:
-        array = read_text(path, columns)
-    elif suffix in SCANS:
-        array = SCANS[suffix](path)
+    elif suffix == ".npz":
+        with open_archive(path) as archive:
+            array = chosen_array(archive, path, POINTS, key)
+            names = [name for name in FACES if name in archive.keys()]  # noqa: SIM118
+            if names and key in (None, *POINTS[:2]) and {*POINTS[:2]} & {*archive.keys()}:
+                faces = archive[names[0]].astype(np.int64)
     else:
         array, faces = GRIDS.get(suffix, _through_trimesh)(path)
     if array.ndim != 2 or array.shape[1] == 0:
         raise InputError(f"{path} must hold points of shape (n, d), got {array.shape}")
     if array.dtype.kind not in "fiu":
         raise InputError(f"{path} must hold numbers, got {array.dtype}")
-    if columns is not None and suffix not in TEXT:
+    if columns is not None:
         array = array[:, pick([], array.shape[1], columns, path)]
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64), faces
 
@@ -280,43 +276,27 @@ def _read(path: Path, columns: Columns, key: str | None) -> tuple[Array, Array |
 def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
     import trimesh
 
-    claimed = _claimed(path)
-    if sum(claimed) > path.stat().st_size:  # an element takes a byte at least
-        raise InputError(f"{path} ends early: its header claims {sum(claimed)} elements")
-    # Materials of an obj file are other files.
-    own: dict[str, Any] = {"skip_materials": True} if path.suffix.lower() == ".obj" else {}
+    suffix, own = path.suffix.lower(), dict[str, Any]()
+    if suffix == ".obj":
+        # The parser takes the vertex 0, where they count from 1, for another one.
+        if re.search(rb"^f[ \t].*?(?<=[ \t])0[/ \t\r\n]", path.read_bytes(), re.MULTILINE):
+            raise InputError(f"{path} has a face with the vertex 0, expected numbers from 1 on")
+        own = {"skip_materials": True}  # they are other files
     scene: Any = trimesh.load_scene(path, process=False, maintain_order=True, **own)
     placed = [scene.geometry[scene.graph[node][1]] for node in scene.graph.nodes_geometry]
     # One mesh may stand in many places.
     check_size(path, 24.0 * sum(len(getattr(part, "vertices", ())) for part in placed))
-    vertices, faces, offset = [np.zeros((0, 3))], [], 0
-    for part in scene.dump():
-        vertices.append(np.asarray(getattr(part, "vertices", vertices[0]), dtype=np.float64))
-        if len(getattr(part, "faces", ())):  # a cloud has no faces, a path (lines) has neither
-            faces.append(np.asarray(part.faces, dtype=np.int64) + offset)
-        offset += len(vertices[-1])
-    if offset == 0:
-        raise InputError(f"{path} has no vertices")
-    found = (offset, sum(map(len, faces)))
-    if any(count < claim for count, claim in zip(found, claimed, strict=True)):
-        raise InputError(f"{path} ends early: its header claims {claimed[0]} vertices and more")
-    return np.concatenate(vertices), np.concatenate(faces) if faces else None
-
-
-def _claimed(path: Path) -> tuple[int, int]:
-    """Vertices and faces that a header claims: the parser takes a file that ends early for a
-    smaller mesh, and the vertex 0 of an obj file, where they count from 1, for another one."""
-    suffix = path.suffix.lower()
-    if suffix == ".obj" and re.search(rb"^f[ \t].*?(?<=[ \t])0[/ \t\r\n]", path.read_bytes(), re.M):
-        raise InputError(f"{path} has a face with the vertex 0, expected numbers from 1 on")
-    with path.open("rb") as file:
-        head = file.read(HEAD)
-    if suffix == ".ply":
-        named = dict(re.findall(rb"element\s+(\w+)\s+(\d+)", head.partition(b"end_header")[0]))
-        return int(named.get(b"vertex", 0)), int(named.get(b"face", 0))
-    if suffix == ".off" and (counts := re.search(rb"(\d+)\s+(\d+)", re.sub(rb"#.*", b"", head))):
-        return int(counts[1]), int(counts[2])
-    return 0, 0
+    parts = scene.dump()
+    vertices = np.concatenate([np.zeros((0, 3)), *(part.vertices for part in parts)])
+    starts = np.cumsum([0, *(len(part.vertices) for part in parts)])
+    moved = [part.faces + at for part, at in zip(parts, starts) if hasattr(part, "faces")]
+    faces = np.concatenate([np.zeros((0, 3), np.int64), *moved])
+    with path.open("rb") as file:  # the parser takes a text that ends early for a smaller mesh
+        claimed = re.search(CLAIMED.get(suffix, rb"()()"), file.read(HEAD), re.DOTALL)
+    for array, count in zip((vertices, faces), claimed.groups() if claimed else ()):
+        if len(array) < int(count or 0):
+            raise InputError(f"{path} ends early: its header claims {int(count)} rows")
+    return vertices, faces if len(faces) else None
 
 
 def _finite_rows(points: Array, path: Path, scanned: bool) -> Array:
@@ -330,6 +310,8 @@ def _finite_rows(points: Array, path: Path, scanned: bool) -> Array:
             row = int(np.argmin(finite))
             found = np.asarray(points[row]).tolist()
             raise InputError(f"{path}: point {row} is {found}, expected finite coordinates")
+    if not finite.any():
+        raise InputError(f"{path} holds no points, all of its {len(points)} pixels are empty")
     return finite
 
 
@@ -350,11 +332,13 @@ def _cleaned(vertices: Array, faces: Array, path: Path) -> Shape:
     used, numbers = np.unique(faces, return_inverse=True)
     repairs["unused vertices dropped"] = len(first) - len(used)
     repairs = {what: count for what, count in repairs.items() if count}
-    _tell(path, repairs)
     rows = used if len(used) < len(vertices) else None
-    return Shape(vertices[used], numbers.reshape(-1, 3), path.stem, repairs, rows)
+    return _told(Shape(vertices[used], numbers.reshape(-1, 3), path.stem, repairs, rows), path)
 
 
-def _tell(path: Path, repairs: dict[str, int]) -> None:
-    if repairs:
-        warn(f"{path.name}: " + ", ".join(f"{count} {what}" for what, count in repairs.items()))
+def _told(shape: Shape, path: Path) -> Shape:
+    """The shape; what was repaired in one warning."""
+    if shape.repairs:
+        counts = [f"{count} {what}" for what, count in shape.repairs.items()]
+        warn(f"{path.name}: {', '.join(counts)}")
+    return shape

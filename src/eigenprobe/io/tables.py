@@ -10,6 +10,7 @@ memory is taken.
 """
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,16 +20,15 @@ from scipy import sparse
 
 from ..errors import InputError, extra, near_path, warn
 from ..host.files import check_size, load_npy, local_copy, reading
-from .archives import HDF5, chosen_array, open_archive, stored
+from .archives import ARCHIVES, chosen_array, open_archive, stored
 from .mesh import Array
-from .text import pick, separators
+from .text import parsed, pick, separators
 
 # Arrays of an npz or HDF5 file, by preference: features, labels, and text for numbers among them.
 FEATURE_NAMES = ("features", "embeddings", "X", "x", "data")
 LABEL_NAMES = ("labels", "label", "y", "targets", "target")
 CLASS_NAMES = ("label_names", "class_names", "target_names", "classes")
 INDEX_NAMES = ("id", "index", "idx", "unnamed: 0")  # the last: what pandas writes
-SUFFIXES = (".npy", ".npz", ".csv", ".tsv", ".parquet", ".mtx", *HDF5)
 
 
 class Table(NamedTuple):
@@ -68,44 +68,44 @@ def read_table(
     """
     path = table_path(path)
     suffix = path.suffix.lower()
-    if key is not None and suffix not in (".npz", *HDF5):
+    if key is not None and suffix not in ARCHIVES:
         raise InputError(f"a key names an array of an npz, HDF5 or h5ad file, got {path.name}")
-    beside = None if labels is None else _label_file(Path(labels))
-    inside = labels if beside is None else None
-    found: Array | None = None
-    classes: Array | None = None
+    beside = labels is not None and Path(labels).is_file()
     with reading(path):
-        if suffix in (".npz", *HDF5):
-            with open_archive(path) as archive:
-                features, found, classes = _read_archive(archive, path, inside, key)
-        elif suffix in (".npy", ".mtx"):
-            if inside is not None:
-                wanted = "--labels takes a file with one per row"
-                raise InputError(f"{path.name} has no labels: {wanted}, got {inside!r}")
-            features = load_npy(path, mapped=True) if suffix == ".npy" else _matrix_market(path)
-        else:
-            features, found = _read_columns(path, inside)
+        features: Any
+        features, answer, classes = READERS[suffix](path, None if beside else labels, key)
         if len(features.shape) != 2 or 0 in features.shape:
             raise InputError(f"{path} must hold a table (n, d), got shape {features.shape}")
-        names = [*map(str, getattr(features, "columns", ()))]
-        names = names or [f"x{i}" for i in range(features.shape[1])]
+        width = features.shape[1]
+        names = [*map(str, getattr(features, "columns", ()))] or [f"x{i}" for i in range(width)]
+        asked = pick(names, width, columns, path) or range(width)
+        left_out = pick(names, width, [name for name in drop if name != labels], path)
+        chosen = [place for place in asked if place not in left_out]
+        if not chosen:
+            raise InputError(f"{path}: no column is left")
+        names = [names[place] for place in chosen]
         if columns or drop:
-            left_out = pick(names, len(names), [name for name in drop if name != inside], path)
-            asked = pick(names, len(names), columns, path) or range(len(names))
-            chosen = [place for place in asked if place not in left_out]
-            if not chosen:
-                raise InputError(f"{path}: no column is left")
             features = getattr(features, "iloc", features)[:, chosen]
-            names = [names[i] for i in chosen]
         features = _numbers(features, path)
-    n, source = features.shape[0], path if beside is None else labels
-    answer = found if beside is None else beside
-    if answer is not None and len(answer) == n + 1 and answer.dtype.kind == "U":
-        answer = answer[1:]  # a file of labels with a heading
+    n, source = features.shape[0], labels if beside else path
+    if beside:
+        answer = _label_file(Path(str(labels)))
+        if len(answer) == n + 1 and answer.dtype.kind == "U":
+            answer = answer[1:]  # a heading
     if answer is not None and answer.shape != (n,):
         wanted = f"one label per row of {path} ({n})"
         raise InputError(f"{source} must hold {wanted}, got shape {answer.shape}")
     return Table(features, answer, names, classes)
+
+
+def table_path(path: str | os.PathLike[str]) -> Path:
+    """The file, of an address a local copy; an error where it is none or not a table."""
+    path = local_copy(path)
+    if not path.is_file():
+        raise InputError(f"no such table: {path}{near_path(path)}")
+    if path.suffix.lower() not in READERS:
+        raise InputError(f"a table is one of {', '.join(READERS)}, got {path.name}")
+    return path
 
 
 def _numbers(features: Any, path: Path) -> Any:
@@ -123,42 +123,70 @@ def _numbers(features: Any, path: Path) -> Any:
     return features
 
 
-def table_path(path: str | os.PathLike[str]) -> Path:
-    """The file, of an address a local copy; an error where it is none or not a table."""
-    path = local_copy(path)
-    if not path.is_file():
-        raise InputError(f"no such table: {path}{near_path(path)}")
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(f"a table is one of {', '.join(SUFFIXES)}, got {path.name}")
-    return path
+def _label_file(path: Path) -> Array:
+    """Labels of a file of their own: an npy array, or a label per line."""
+    if path.suffix.lower() == ".npy":
+        return load_npy(path)
+    with reading(path):
+        lines = path.read_text(encoding="utf-8-sig").rstrip().splitlines()
+        return np.array([line.strip().strip('"') for line in lines])
 
 
-def _read_archive(
-    archive: Any, path: Path, labels: str | None, key: str | None
-) -> tuple[Any, Array | None, Array | None]:
-    """Features, labels and the names of classes."""
-    names = list(archive.keys())
-    if path.suffix.lower() == ".npz" and {"format", "data", "shape"} <= set(names):
-        kind = bytes(archive["format"].item()).decode()
-        return _sparse(archive, kind, archive["shape"], path), None, None
-    features = chosen_array(archive, path, FEATURE_NAMES, key)
-    if hasattr(features, "keys"):  # a group: a sparse matrix as AnnData stores it
-        for part in features:
-            stored(features, part, path)
-        about = features.attrs
-        kind = str(about.get("encoding-type", about.get("h5sparse_format", "csr")))
-        shape = about.get("shape", about.get("h5sparse_shape"))
-        features = _sparse(features, kind.removesuffix("_matrix"), shape, path)
-    else:
-        features = np.asarray(features)
-    if path.suffix.lower() == ".h5ad":
-        return features, None if labels is None else _observed(archive, labels, path), None
-    if labels is not None and labels not in names:
-        raise InputError(f"{path} has no array {labels!r}, it has {', '.join(names)}")
-    chosen = labels or next((name for name in LABEL_NAMES if name in names and name != key), None)
-    classes = next((np.asarray(archive[name]) for name in CLASS_NAMES if name in names), None)
-    classes = classes if classes is not None and classes.ndim == 1 else None
-    return features, None if chosen is None else np.asarray(archive[chosen]), classes
+# Each reader gives features, labels and the names of classes, of which the last two may be None.
+Parts = tuple[Any, Array | None, Array | None]
+
+
+def _read_array(path: Path, labels: str | None, key: str | None) -> Parts:
+    """The array or the matrix of a file that holds nothing else."""
+    if labels is not None:
+        wanted = "--labels takes a file with one per row"
+        raise InputError(f"{path.name} has no labels: {wanted}, got {labels!r}")
+    found = load_npy(path, mapped=True) if path.suffix.lower() == ".npy" else _matrix_market(path)
+    return found, None, None
+
+
+def _matrix_market(path: Path) -> Any:
+    """By pandas: the reader of scipy writes past its memory where a file is damaged."""
+    with path.open(encoding="latin-1") as file:
+        form = file.readline()
+    if not re.match(r"%%MatrixMarket matrix coordinate (real|integer) general", form, re.I):
+        wanted = f"{path} must hold a matrix coordinate real general"
+        raise InputError(f"{wanted}, got {form[:80].strip()!r}")
+    table = parsed(path, sep=r"\s+", comment="%", header=None, dtype=np.float64)
+    row, column, values = table.to_numpy().T
+    size = int(row[0]), int(column[0])
+    check_size(path, 8.0 * sum(size))
+    if len(values) - 1 != values[0]:
+        count = f"its header claims {values[0]:.0f} numbers, {len(values) - 1} follow"
+        raise InputError(f"{path} is damaged: {count}")
+    places = row[1:].astype(np.int64) - 1, column[1:].astype(np.int64) - 1
+    return sparse.csr_matrix((values[1:], places), shape=size)
+
+
+def _read_archive(path: Path, labels: str | None, key: str | None) -> Parts:
+    with open_archive(path) as archive:
+        names = list(archive.keys())
+        if path.suffix.lower() == ".npz" and {"format", "data", "shape"} <= set(names):
+            kind = bytes(archive["format"].item()).decode()
+            return _sparse(archive, kind, archive["shape"], path), None, None
+        features = chosen_array(archive, path, FEATURE_NAMES, key)
+        if hasattr(features, "keys"):  # a group: a sparse matrix as AnnData stores it
+            for part in features:
+                stored(features, part, path)
+            about = features.attrs
+            kind = str(about.get("encoding-type", about.get("h5sparse_format", "csr")))
+            shape = about.get("shape", about.get("h5sparse_shape"))
+            features = _sparse(features, kind.removesuffix("_matrix"), shape, path)
+        else:
+            features = np.asarray(features)
+        if path.suffix.lower() == ".h5ad":
+            return features, None if labels is None else _observed(archive, labels, path), None
+        if labels is None:
+            labels = next((name for name in LABEL_NAMES if name in names and name != key), None)
+        answer = None if labels is None else np.asarray(stored(archive, labels, path))
+        known = [name for name in CLASS_NAMES if name in names]
+        classes = np.asarray(stored(archive, known[0], path)) if known else np.zeros(())
+        return features, answer, classes if classes.ndim == 1 else None
 
 
 def _sparse(parts: Any, kind: str, shape: Any, path: Path) -> Any:
@@ -167,37 +195,15 @@ def _sparse(parts: Any, kind: str, shape: Any, path: Path) -> Any:
     """
     size = tuple(int(length) for length in shape)
     check_size(path, 8.0 * sum(size))  # a number per row and column is needed whatever is stored
-    data = np.asarray(parts["data"])
+    names = ("row", "col") if kind == "coo" else ("indices", "indptr")
+    data, *places = (np.asarray(parts[name]) for name in ("data", *names))
     if kind == "coo":
-        places = (np.asarray(parts["row"]), np.asarray(parts["col"]))
         return sparse.csr_matrix((data, places), shape=size)
     if kind not in ("csr", "csc"):
         raise InputError(f"expected a sparse matrix in csr, csc or coo form, got {kind}")
-    rows = (data, np.asarray(parts["indices"]), np.asarray(parts["indptr"]))
-    matrix = getattr(sparse, f"{kind}_matrix")(rows, shape=size)
+    matrix = getattr(sparse, f"{kind}_matrix")((data, *places), shape=size)
     matrix.check_format(full_check=True)  # indices out of range would be read from other memory
     return matrix.tocsr()
-
-
-def _matrix_market(path: Path) -> Any:
-    """By pandas: the reader of scipy writes past its memory where a file is damaged."""
-    import pandas
-
-    with path.open(encoding="latin-1") as file:
-        form = file.readline().lower().split()[1:]
-    if form[1:2] != ["coordinate"] or form[2:] not in (["real", "general"], ["integer", "general"]):
-        wanted = f"{path} must hold a matrix coordinate real general"
-        raise InputError(f"{wanted}, got a {' '.join(form) or 'file without a header'}")
-    options: Any = {"sep": r"\s+", "comment": "%", "header": None}
-    table = pandas.read_csv(path, **options, dtype=np.float64, float_precision="round_trip")
-    rows, columns, entries = map(int, table.to_numpy()[0])
-    check_size(path, 8.0 * (rows + columns))
-    if table.shape != (entries + 1, 3):
-        count = f"its header claims {entries} numbers, {len(table) - 1} follow"
-        raise InputError(f"{path} is damaged: {count}")
-    row, column, values = table.to_numpy()[1:].T
-    places = (row.astype(np.int64) - 1, column.astype(np.int64) - 1)
-    return sparse.csr_matrix((values, places), shape=(rows, columns))
 
 
 def _observed(archive: object, labels: str, path: Path) -> Array:
@@ -216,41 +222,25 @@ def _text(column: Any) -> Array:
     return np.asarray(column) if column.dtype != object else column.asstr()[...].astype(str)
 
 
-def _label_file(path: Path) -> Array | None:
-    """Labels of a file of their own: an npy array, or a label per line; None where there is no such
-    file.
-    """
-    if not path.is_file():
-        return None
-    if path.suffix.lower() == ".npy":
-        return load_npy(path)
-    with reading(path):
-        lines = path.read_text(encoding="utf-8-sig").rstrip().splitlines()
-        return np.array([line.strip().strip('"') for line in lines])
-
-
-def _read_columns(path: Path, labels: str | None) -> tuple[Any, Array | None]:
+def _read_columns(path: Path, labels: str | None, key: str | None) -> Parts:
     """The columns of a data frame without that of the labels, and the labels."""
-    import pandas
-
     if path.suffix.lower() == ".parquet":
         facts = extra("pyarrow.parquet").read_metadata(path)
         check_size(path, 8.0 * facts.num_rows * facts.num_columns)
-        frame = pandas.read_parquet(path)
+        frame = extra("pandas").read_parquet(path)
     else:
         with path.open(encoding="utf-8-sig", errors="replace") as file:
             marks = separators(path, next((line for line in file if line.strip()), ""))
-        frame = pandas.read_csv(path, **marks, float_precision="round_trip")  # others crash
-        if not isinstance(frame.index, pandas.RangeIndex):
-            wrong = "its rows have more columns than its first line names"
-            raise InputError(f"{path}: {wrong}: name all of them")
+        frame = parsed(path, **marks)
         name = str(frame.columns[0])
         if name.lower() in INDEX_NAMES and name != labels:
             warn(f"{path.name}: the first column ({name}) is an index and no feature")
             frame = frame.iloc[:, 1:]
     if labels is None:
-        return frame, None
-    names = [*map(str, frame.columns)]
-    place = pick(names, len(names), [labels], path)[0]
-    found = frame.iloc[:, place].to_numpy()
-    return frame.drop(columns=frame.columns[place]), found
+        return frame, None, None
+    place = pick([*map(str, frame.columns)], frame.shape[1], [labels], path)[0]
+    return frame.drop(columns=frame.columns[place]), frame.iloc[:, place].to_numpy(), None
+
+
+READERS = {".npy": _read_array, ".mtx": _read_array, **dict.fromkeys(ARCHIVES, _read_archive)}
+READERS |= dict.fromkeys((".csv", ".tsv", ".parquet"), _read_columns)

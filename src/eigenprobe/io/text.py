@@ -11,6 +11,7 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,6 @@ from ..errors import InputError, near, warn
 from .mesh import Array
 
 Columns = str | Sequence[int | str] | None  # names, or numbers from 0
-ROWS = 1 << 20  # parsed at once
 COMMENT = "#"
 SPATIAL = (".xyz", ".pts", ".pwn")
 TEXT = (*SPATIAL, ".txt", ".csv")
@@ -29,44 +29,36 @@ def read_text(path: Path, columns: Columns = None) -> Array:
     """Columns separated by commas, semicolons, tabs or blanks; '#' comments; names in the first
     line, if any.
     """
-    import pandas
-
     first, remark, skipped, announced = _first_lines(path)
     marks = separators(path, first)
     if marks["sep"] not in first or marks["sep"] == "\t":
         marks["sep"] = r"\s+"
-    mark = marks["sep"]
-    words = re.split(mark, first.replace(",", ".") if marks["decimal"] == "," else first)
-    ended = not words[-1].strip()  # by a separator
-    words = words[:-1] if ended else words
-    named = not all(_is_number(word) for word in words if word.strip())
-    heading = words if named else re.split(f"{mark}|\\s+", remark)
+    fields = re.split(marks["sep"], first)
+    words = fields if fields[-1].strip() else fields[:-1]  # the line may end by a separator
+    named = any(not _is_number(word) and re.search(r"[^\W\d]", word) for word in words)
+    heading = words if named else re.split(rf"{marks['sep']}|\s+", remark)
     names = [word.strip().strip("\"'/").lower() for word in heading]
     if not named and (len(names) != len(words) or not {"x", "y"} <= set(names)):
         names = []  # the remark says something else
     if columns is None:
         chosen = _coordinates(names, len(words), path)
     else:
-        asked = columns.split(",") if isinstance(columns, str) else columns
-        chosen = pick(names, len(words), [str(each).lower() for each in asked], path)
-    # The default precision is not exact, and crashes on exponents of ten digits.
-    blocks = pandas.read_csv(
+        chosen = pick(names, len(words), columns, path)
+    read, order = np.unique(chosen, return_inverse=True)  # pandas keeps the order of the file
+    table = parsed(
         path,
         **marks,
         comment=COMMENT,
         header=0 if named else None,
         skiprows=skipped,
-        usecols=chosen if ended or len(chosen) < len(words) or columns else None,
+        usecols=read.tolist() if len(read) < len(fields) else None,
         dtype=np.float64,
-        chunksize=ROWS,
-        float_precision="round_trip",
-    )
-    table = np.concatenate([block.to_numpy() for block in blocks])
-    if path.suffix.lower() == ".pwn" and announced and len(table) == 2 * announced:
+    ).to_numpy()
+    if path.suffix.lower() == ".pwn":
         table = table[:announced]  # the normals follow
-    if announced is not None and len(table) < announced:
+    if len(table) < (announced or 0):
         raise InputError(f"{path} announces {announced} points and holds {len(table)}")
-    return table[:, np.argsort(np.argsort(chosen))]  # pandas keeps the order of the file
+    return table[:, order]
 
 
 def _coordinates(names: list[str], width: int, path: Path) -> list[int]:
@@ -91,11 +83,14 @@ def pick(
     known, found = {name: place for place, name in reversed([*enumerate(names)])}, []
     for column in columns.split(",") if isinstance(columns, str) else columns:
         word = str(column).strip()
-        found.append(known.get(word, int(word) if word.isdecimal() else width))
+        number = int(word) if word.isdecimal() else width
+        found.append(known.get(word, known.get(word.lower(), number)))
         if found[-1] >= width:
+            shown = ", ".join(names[:12]) if names else f"0 to {width - 1}"
             more = ", ..." if len(names) > 12 else ""
-            shown = ", ".join(names[:12]) + more if names else f"0 to {width - 1}"
-            raise InputError(f"{path} has no column {word!r}, there are {shown}{near(word, names)}")
+            raise InputError(
+                f"{path} has no column {word!r}, there are {shown}{more}{near(word, names)}"
+            )
     return found
 
 
@@ -107,6 +102,18 @@ def separators(path: Path, line: str) -> dict[str, str]:
     with path.open("rb") as file:
         comma = mark != "," and re.search(rb"\d,\d", file.read(BEGINNING))
     return {"sep": mark, "decimal": "," if comma else "."}
+
+
+def parsed(path: Path, **options: Any) -> Any:
+    """The data frame that pandas reads."""
+    import pandas
+
+    # Other precisions are not exact, and crash on exponents of ten digits.
+    frame = pandas.read_csv(path, **options, float_precision="round_trip")
+    if not isinstance(frame.index, pandas.RangeIndex):
+        wrong = "its rows have more columns than its first line names"
+        raise InputError(f"{path}: {wrong}: name all of them")
+    return frame
 
 
 def _first_lines(path: Path) -> tuple[str, str, int, int | None]:

@@ -108,7 +108,7 @@ def agreement(alignment: Alignment, levels: Sequence[int]) -> dict[str, float]:
     k = levels[-1]
     errors = {
         "discrepancy": alignment.eigenvalue_discrepancy(k),
-        "deviation": alignment.eigenvalue_deviation(k),
+        "deviation": float(alignment.discrepancies[: k - 1].std()),
     }
     return {f"{name}_{k}": getattr(alignment, name)(k) for name in names for k in levels} | errors
 
