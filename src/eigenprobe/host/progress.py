@@ -43,8 +43,8 @@ def enable(on: bool = True) -> None:
 
 
 def enabled() -> bool:
-    """Whether a bar would be drawn now."""
-    return (_enabled and sys.stderr.isatty()) or in_notebook()
+    """Whether bars or lines are wanted."""
+    return _enabled or in_notebook()
 
 
 def in_notebook() -> bool:
@@ -75,19 +75,18 @@ class Progress:
 
     def __init__(self, description: str, total: float | None = None) -> None:
         self.description, self.total = description, total
-        self.done: float = 0
-        self.note = ""
+        self.done, self.note = 0.0, ""
         self.started = time.monotonic()
         self.task: Any = None
 
     def __enter__(self) -> Progress:
         global _rich
-        _bars.append(self)
-        if enabled():
-            _rich = _display() if _rich is None else _rich
+        if in_notebook() or (_enabled and sys.stderr.isatty()):
+            _rich = _rich or _display()
             self.task = _rich.add_task(self.description, total=self.total, note="")
-        if self.task is not None or len(_bars) > 1:  # the program's own line is that of a stage
+        if self.task is not None or _bars:  # the program's own line is that of a stage
             self.show()
+        _bars.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -98,8 +97,7 @@ class Progress:
         if not _bars:
             hide()
             _rich = None
-            if _timer is not None:
-                _timer.cancel()
+            _line_after(None)
 
     def advance(self, steps: float = 1, note: str | None = None) -> None:
         """Say that ``steps`` more are done."""
@@ -109,6 +107,7 @@ class Progress:
             self.show()
 
     def show(self) -> None:
+        """The bar as it is now; without a terminal a line, once it lasts."""
         if self.task is not None:
             words = {"description": self.description, "note": self.note}
             _rich.update(self.task, completed=self.done, **words)
@@ -121,18 +120,19 @@ def _display() -> Any:
     from rich import progress
     from rich.console import Console
 
-    columns: list[Any] = [progress.SpinnerColumn(), "{task.description}", progress.BarColumn()]
-    columns += [progress.TaskProgressColumn(), progress.TimeElapsedColumn(), "{task.fields[note]}"]
-    stream = None if in_notebook() else sys.stderr
+    columns = [*progress.Progress.get_default_columns()[:3], progress.TimeElapsedColumn()]
+    console = Console(file=None if in_notebook() else sys.stderr)
     plain: Any = {"redirect_stdout": False, "redirect_stderr": False, "transient": True}
-    return progress.Progress(*columns, console=Console(file=stream), **plain)
+    return progress.Progress(*columns, "{task.fields[note]}", console=console, **plain)
 
 
-def _line_after(seconds: float) -> None:
-    """The last of the bars as a line on standard error, then one a minute."""
+def _line_after(seconds: float | None) -> None:
+    """The last of the bars as a line on standard error, then one a minute; None: no more."""
     global _timer
     if _timer is not None:
         _timer.cancel()
+    if seconds is None:
+        return
 
     def tell() -> None:
         if _bars and _enabled:
