@@ -104,7 +104,7 @@ def test_page(
     work = tmp_path / "work"
     shutil.copytree(supplies, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(work)
-    monkeypatch.setattr("eigenprobe.viz.viewer._interrupted", _interrupt)
+    monkeypatch.setattr("eigenprobe.viz.viewer.Viewer.wait", lambda viewer: viewer.stop())
     without_network(monkeypatch)
     if "eigenprobe features" in page.read_text():
         write_vision_model(work / "weights")

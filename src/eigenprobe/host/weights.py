@@ -68,7 +68,8 @@ def with_weights(make: Callable[[], M], state: Mapping[str, Tensor], where: str)
     try:
         network.load_state_dict({name: each.float() for name, each in state.items()}, assign=True)
     except RuntimeError as error:
-        raise InputError(f"expected weights for the sizes in {where}: {error}") from error
+        first = str(error).splitlines()[1].strip()[:200]
+        raise InputError(f"expected weights for the sizes in {where}: {first}") from error
     return network
 
 
