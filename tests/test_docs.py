@@ -132,11 +132,6 @@ def test_examples_in_docstrings(
     assert doctest.testmod(import_module(".".join(parts))).failed == 0
 
 
-def _interrupt() -> None:
-    """What a person does to a viewer in the end."""
-    raise KeyboardInterrupt
-
-
 def _run(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     for prefix, extra in SHORTER.items():
         if command.startswith(prefix):

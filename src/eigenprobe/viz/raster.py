@@ -11,11 +11,12 @@ Deussen 2006].
 from dataclasses import dataclass
 
 import numpy as np
+import trimesh
 from scipy.ndimage import uniform_filter
 from scipy.sparse import csr_matrix
 
 from .colours import Array
-from .scene import Camera, Index, ball_radius, surface_triangles, vertex_normals
+from .scene import Camera, Index, ball_radius, surface_triangles
 
 CHUNK = 2_000_000  # pixels of triangles tested at once
 SUPERSAMPLE = 2  # pixels drawn, in each direction, for one of the image
@@ -88,7 +89,8 @@ def rasterise(
         faces = surface_triangles(points)
     smooth = faces is not None
     if faces is not None:
-        normals = vertex_normals(points, faces)
+        crosses = trimesh.triangles.cross(points[faces])
+        normals = trimesh.geometry.mean_vertex_normals(len(points), faces, crosses)
     else:
         radius = np.clip(ball_radius(points), 0.006 * camera.radius, 0.2 * camera.radius)
         vertices, normals, faces, owner = _balls(points, radius, camera)
