@@ -324,10 +324,10 @@ def write_basis(
     other = None
     if compare is not None:
         from ..evaluation import compare as measured
-        from ..viz.report import second_basis
+        from ..viz.report import open_basis
 
         progress.stage(f"comparing with {compare}")
-        other, name = second_basis(compare, basis, basis.points, basis.faces)
+        other, name = open_basis(compare, basis.k, basis)
         other = replace(other, info={**other.info, "method": name})
         if other.n == basis.n:
             agreed = measured(basis, other).cosine(min(10, basis.k, other.k))
