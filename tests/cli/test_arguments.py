@@ -125,10 +125,10 @@ def test_completion(shell: str, run: Run) -> None:
             "--smoother is for --method direct or network, not for pretrained",
         ),
         ("decompose . --seed x", "Invalid value for --seed"),
-        ("decompose . --seed -1", "--seed takes a number from 0 to"),
+        ("decompose . --seed -1", "Invalid value.*--seed. Must be >= 0"),
         ("evaluate surfaces m --n few", "Invalid value for --n"),
         ("embed . --neighbors few", "Invalid value for --neighbors"),
-        ("--completion tcsh", "takes one of bash, zsh, fish, got 'tcsh'"),
+        ("--completion tcsh", 'Choose from: "bash", "zsh", "fish"'),
     ],
 )
 def test_wrong_options_get_one_line(words: str, pattern: str, run: Run) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from math import inf
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -28,21 +28,17 @@ METHODS: dict[str, tuple[str, ...]] = {  # that take an option
     **dict.fromkeys(("smoother", "neighbours"), ("direct", "network")),
 }
 BASIS, SUMMARY = "basis.safetensors", "summary.json"  # what is written first and last
-BATCH = 64  # shapes that a device solves together
-HOSTS = ("cpu",)  # devices on which they gain nothing by that
-SMALL = 20_000  # points of each of these at most: more keep a device busy alone
 LARGEST = 20_000_000  # points decomposed at once: some 100 GB at fifty vectors
 
 
 class Read(NamedTuple):
-    """The points of a file, its faces where they are exactly the vertices, which of its points
-    they are, and what was said while it was read.
+    """The points of a file, its faces where they are exactly the vertices, and which of its points
+    they are.
     """
 
     points: NDArray[np.floating]
     faces: NDArray[np.int64] | None = None
     rows: NDArray[np.int64] | None = None
-    warnings: tuple[str, ...] = ()
 
 
 def library() -> Callable[..., Any]:
@@ -132,31 +128,30 @@ def decompose(
             )
         return cloud
 
-    def solve(points: object, rows: NDArray[np.int64] | None = None) -> Any:
-        return library()(
-            points, **{name: _rows_of(value, rows) for name, value in settings.items()}
-        )
+    def solve(cloud: Read) -> Basis:
+        own = {name: _rows_of(value, cloud.rows) for name, value in settings.items()}
+        return library()(cloud.points, **own)
 
-    def write(file: Path, basis: Basis, began: float) -> Path:
-        write_basis(root / named[file], basis, report, session, began, compare, keep_rows)
+    def work(file: Path, folder: Path) -> tuple[Basis, Path]:
+        began = time.monotonic()
+        basis = solved(session, file, read, solve)
+        write_basis(folder, basis, report, session, began, compare, keep_rows)
         session.say(f"decomposed {_summary(basis, method)}")
-        return root / named[file] / ("report.html" if report else BASIS)
+        return basis, folder / ("report.html" if report else BASIS)
 
-    arrays = any(hasattr(value, "shape") for value in settings.values())
-    alone = settings["device"] in HOSTS or arrays
-    job = FileJob("decompose", session, read, solve, write, 0 if alone else SMALL)
     named = places(shapes, session.out)
     if [*named] == shapes[:1]:
-        file = shapes[0]
-        cloud = job.load(file)
-        folder = session.folder(file.stem)
+        folder = session.folder(shapes[0].stem)
         session.refuse_existing(folder / BASIS, force)
-        basis = job.basis(file, cloud)
-        write_basis(folder, basis, report, session, 0.0, compare, keep_rows)
-        session.finish(f"decomposed {_summary(basis, method)},")
+        basis = solved(session, shapes[0], read, solve)
+        seconds = write_basis(
+            folder, basis, report, session, session.started, compare, keep_rows
+        )
+        session.finish(f"decomposed {_summary(basis, method)},", seconds)
         return
     root = session.folder("decomposed")
-    job.run_all(root, {file: root / name for file, name in named.items()}, force)
+    targets = {file: root / name for file, name in named.items()}
+    run_all("decompose", session, root, targets, work, force)
 
 
 def _settings(options: dict[str, Any], method: str) -> dict[str, Any]:
@@ -188,87 +183,57 @@ def _summary(basis: Basis, method: str) -> str:
     return f"{basis.info['source']}: {size}, {method}"
 
 
-@dataclass(frozen=True)
-class FileJob:
-    """Files to bases: how one is read, solved and written by a command."""
-
-    command: str
-    session: Session
-    read: Callable[[Path], Read]
-    # points and their rows to a basis, or a list of points to a list of bases
-    solve: Callable[..., Any]
-    # of a basis, begun at some second of the command; what to open
-    write: Callable[[Path, Basis, float], Path]
-    most: float = inf  # points of a cloud that is solved together with others
-
-    def load(self, file: Path) -> Read:
-        progress.stage(f"reading {file.name}")
-        self.session.source = file.name
-        with heard_warnings() as told:
-            return self.read(file)._replace(warnings=tuple(told))
-
-    def basis(self, file: Path, cloud: Read | None = None, basis: Basis | None = None) -> Basis:
-        """The basis of a file (known, where it was solved with others), and what the file says of
-        it."""
-        cloud = self.load(file) if cloud is None else cloud
-        if basis is None:
-            progress.stage(f"decomposing {file.name}: {len(cloud.points)} points")
-            self.session.source = file.name
-            basis = self.solve(cloud.points, cloud.rows)
-        told = [*cloud.warnings, *basis.info.get("warnings", ())]
-        info = {**basis.info, "source": file.name, "warnings": told}
-        return replace(basis, faces=cloud.faces, rows=cloud.rows, info=info)
-
-    def batch(self, files: list[Path]) -> dict[Path, tuple[Read, Basis]]:
-        """The small clouds among the files, solved at once: one alone does not fill a device; none
-        where that fails.
-        """
-        clouds: dict[Path, Read] = {}
-        for file in files if self.most else ():
-            with suppress(Exception):  # said when this file is solved alone
-                if len((cloud := self.load(file)).points) <= self.most:
-                    clouds[file] = cloud
-        self.session.source = ""
-        # RuntimeError: also what a linear solver says of a shape that it cannot take
-        with suppress(InputError, RuntimeError):
-            bases = self.solve([cloud.points for cloud in clouds.values()]) if clouds else []
-            return {file: (clouds[file], basis) for file, basis in zip(clouds, bases, strict=True)}
-        return {}
-
-    def run_all(self, folder: Path, targets: Mapping[Path, Path], force: bool) -> None:
-        """Solve and write every file that has no target yet, with an index of the folder; an error
-        where one failed.
-
-        One bad file among thousands does not end the run.
-        """
-        from ..viz.index import Index
-
-        self.session.same_settings(folder, force)
-        files = [file for file, target in targets.items() if force or not finished(target, file)]
-        index = Index.of(folder, f"{self.command}d in {folder.name}".capitalize())
-        failed: dict[Path, str] = {}
-        kept, number = len(targets) - len(files), 0
-        try:
-            for number, file in enumerate(progress.track(files, self.command)):
-                if number % BATCH == 0:
-                    known = self.batch(files[number : number + BATCH])
-                began = self.session.running()
-                try:
-                    basis = self.basis(file, *known.pop(file, ()))
-                    enter(index, file, self.write(file, basis, began), basis)
-                except Exception as error:
-                    failed[file] = reason(error, self.session)
-        except (KeyboardInterrupt, SystemExit) as stop:
-            done = kept + number - len(failed)
-            stop.add_note(f"{done} of {len(targets)} done; run again to go on")
-            raise
-        finally:
-            index.failed(failed)
-            self.session.indexed(index)
-        self.session.finish_all(f"{self.command}d", len(targets), kept, failed)
+def solved(
+    session: Session, file: Path, read: Callable[[Path], Read], solve: Callable[[Read], Basis]
+) -> Basis:
+    """The basis of a file, which knows its faces and rows and what was said of it."""
+    progress.stage(f"reading {file.name}")
+    session.source = file.name
+    with heard_warnings() as told:
+        cloud = read(file)
+    progress.stage(f"decomposing {file.name}: {len(cloud.points)} points")
+    basis = solve(cloud)
+    told += basis.info.get("warnings", ())
+    info = {**basis.info, "source": file.name, "warnings": told}
+    return replace(basis, faces=cloud.faces, rows=cloud.rows, info=info)
 
 
-def enter(index: Index, file: Path, link: Path, basis: Basis) -> None:
+def run_all(
+    command: str,
+    session: Session,
+    folder: Path,
+    targets: Mapping[Path, Path],
+    work: Callable[[Path, Path], tuple[Basis, Path]],
+    force: bool,
+) -> None:
+    """Solve and write every file that has no target yet, with an index of the folder; an error
+    where one failed. ``work`` returns the basis of a file and what to open.
+
+    One bad file among thousands does not end the run.
+    """
+    from ..viz.index import Index
+
+    session.same_settings(folder, force)
+    files = [file for file, target in targets.items() if force or not finished(target, file)]
+    index = Index.of(folder, f"{command}d in {folder.name}".capitalize())
+    failed: dict[Path, str] = {}
+    kept = number = len(targets) - len(files)
+    try:
+        for number, file in enumerate(progress.track(files, command), kept):
+            try:
+                enter(index, file, *work(file, targets[file]))
+            except Exception as error:
+                failed[file] = reason(error, session)
+    except (KeyboardInterrupt, SystemExit) as stop:
+        stop.add_note(f"{number - len(failed)} of {len(targets)} done; run again to go on")
+        raise
+    finally:
+        index.failed(failed)
+        session.indexed(index)
+    session.finish_all(f"{command}d", len(targets), kept, failed)
+
+
+def enter(index: Index, file: Path, basis: Basis, link: Path) -> None:
     """A basis as a row and a picture of the index of its folder."""
     second = min(1, basis.k - 1)
     figures: Facts = {"points": basis.n, "vectors": basis.k}
@@ -293,11 +258,11 @@ def write_basis(
     report: bool,
     session: Session,
     began: float,
-    compare: str | None = None,
-    keep_rows: bool = False,
-) -> None:
+    compare: str | None,
+    keep_rows: bool,
+) -> float:
     """``basis.safetensors``, if wanted ``report.html``, and ``summary.json`` with the time of it
-    all in one folder.
+    all in one folder; the seconds since it ``began``.
     """
     import numpy as np
 
@@ -315,8 +280,8 @@ def write_basis(
         "vectors": basis.k,
         "eigenvalues": basis.eigenvalues,
     }
+    progress.stage("estimating its error")
     with suppress(InputError):  # where half of the points have no such operator
-        progress.stage("estimating its error")
         error = basis.uncertainty
         facts["uncertainty"] = {"eigenvalues": error.eigenvalues, "vectors": error.vectors}
         session.say(f"estimated from half of the points: {error}")
@@ -337,11 +302,10 @@ def write_basis(
         progress.stage("writing the report")
         basis.report(page := folder / "report.html", title=title, compare=other, facts=details)
         session.wrote(page, "open in any browser")
-    facts |= details | {
-        "seconds": round(session.stopped() - began, 3),
-        "seconds_solving": basis.info["seconds"],
-    }
+    facts |= details | {"seconds_solving": basis.info["seconds"]}
+    facts["seconds"] = round(time.monotonic() - began, 3)
     session.write_json(folder / SUMMARY, facts, "eigenvalues and facts")
+    return facts["seconds"]
 
 
 def read_points(
@@ -387,11 +351,11 @@ def finished(place: Path, source: Path) -> bool:
     """Whether a run has written this file, or all of its files into this folder, since its source
     was last changed.
     """
-    written = [place] if place.is_file() else [place / name for name in (BASIS, SUMMARY)]
-    if not all(path.exists() for path in written):
-        return False
-    when = min(path.stat().st_mtime_ns for path in written)
-    return not source.exists() or source.stat().st_mtime_ns <= when
+    written = [place] if place.suffix == Path(BASIS).suffix else [place / BASIS, place / SUMMARY]
+    with suppress(FileNotFoundError):
+        when = min(path.stat().st_mtime_ns for path in written)
+        return not source.exists() or source.stat().st_mtime_ns <= when
+    return False
 
 
 def places(shapes: list[Path], out: Path | None) -> dict[Path, Path]:

@@ -80,21 +80,15 @@ def spread(
 def spread_files(
     function: Callable[..., None], options: dict[str, Any], session: Session, scheduler: str
 ) -> None:
-    """``decompose``, ``encode`` or ``cache`` of every file as a task of its own."""
-    name, given, root = function.__name__, options.pop("shapes"), session.out
-    if name == "cache":  # which knows itself what is missing
-        from ..io.shapes import MESHES, find_shapes
-
-        left, options["jobs"] = find_shapes(given, MESHES, below=True), 1
-        targets: dict[Path, Path | None] = dict.fromkeys(left, root)
-    else:
-        root, ending = session.folder(f"{name}d"), "" if name == "decompose" else ENDING
-        force = options.get("force", False)
-        session.same_settings(root, force)
-        named = places(given, session.out)
-        targets = {file: root / f"{place}{ending}" for file, place in named.items()}
-        left = [file for file in targets if force or not finished(targets[file] or root, file)]
-        options["force"] = True  # a task that is repeated finds what the lost worker has written
+    """``decompose`` or ``encode`` of every file as a task of its own."""
+    name, given = function.__name__, options.pop("shapes")
+    root, ending = session.folder(f"{name}d"), "" if name == "decompose" else ENDING
+    force = options.get("force", False)
+    session.same_settings(root, force)
+    named = places(given, session.out)
+    targets = {file: root / f"{place}{ending}" for file, place in named.items()}
+    left = [file for file in targets if force or not finished(targets[file], file)]
+    options["force"] = True  # a task that is repeated finds what the lost worker has written
     settings = options | {"session": replace(session, quiet=True, written=[])}
     failed: dict[Path, str] = {}
     tasks = [(function, file, targets[file], settings) for file in left]
@@ -108,7 +102,7 @@ def spread_files(
 
 
 def _on_worker(
-    function: Callable[..., None], file: Path, out: Path | None, settings: dict[str, Any]
+    function: Callable[..., None], file: Path, out: Path, settings: dict[str, Any]
 ) -> Any:
     """What was written, or why not."""
     session = replace(settings["session"], out=out, started=time.monotonic(), written=[])

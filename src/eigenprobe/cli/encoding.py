@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .clouds import FileJob, Read, places, read_points
+from .clouds import Read, places, read_points, run_all, solved
 from .session import Session
 
 if TYPE_CHECKING:
@@ -45,31 +45,28 @@ def encode(
     """
     from ..pretrained.model import SpectralModel
 
-    named = places(shapes, session.out)
-    if session.out is not None and session.out.suffix == ENDING and len(named) == 1:
-        folder, targets = None, dict.fromkeys(named, session.out)
-    else:
-        folder = session.folder("encoded")
-        targets = {file: folder / f"{name}{ENDING}" for file, name in named.items()}
-    if single := folder is None or [*named] == shapes[:1]:
+    named, one = places(shapes, session.out), session.out
+    if one is None or one.suffix != ENDING or len(named) > 1:
+        folder, one = session.folder("encoded"), None
+    targets = {file: one or folder / f"{name}{ENDING}" for file, name in named.items()}
+    if alone := one is not None or [*named] == shapes[:1]:
         session.refuse_existing(targets[first := next(iter(named))], force)
-    given: dict[str, Any] = {"k": k, "ritz": ritz, "refine": refine}
     network, device = SpectralModel.from_pretrained(model), session.device()
 
     def read(file: Path) -> Read:
         return read_points(file, samples, False, session.seed, at_most=True)
 
-    def solve(points: object, rows: object = None) -> Any:
-        return network.encode(points, device=device, **given)
+    def solve(cloud: Read) -> Basis:
+        return network.encode(cloud.points, k=k, ritz=ritz, refine=refine, device=device)
 
-    def write(file: Path, basis: Basis, began: float) -> Path:
-        basis.save(targets[file])
-        session.wrote(targets[file], f"{basis.n} points, {basis.k} vectors")
-        return targets[file]
+    def work(file: Path, target: Path) -> tuple[Basis, Path]:
+        basis = solved(session, file, read, solve)
+        basis.save(target)
+        session.wrote(target, f"{basis.n} points, {basis.k} vectors")
+        return basis, target
 
-    job = FileJob("encode", session, read, solve, write)
-    if folder is None or single:
-        write(first, job.basis(first), 0.0)
+    if alone:
+        work(first, targets[first])
         session.finish("encoded 1 of 1 shapes")
     else:
-        job.run_all(folder, targets, force)
+        run_all("encode", session, folder, targets, work, force)

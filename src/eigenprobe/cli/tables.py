@@ -184,14 +184,10 @@ def embed(
         write_scatter(page := folder / "report.html", arrays["embedding"], **drawn)
         session.wrote(page, "open in any browser")
     count = len(arrays["embedding"])
-    facts = {
-        "rows": count,
-        "coordinates": k,
-        "seconds": session.stopped(),
-        "eigenvalues": arrays["eigenvalues"],
-    }
+    facts = {"rows": count, "coordinates": k, "seconds": (seconds := round(session.seconds, 3))}
+    facts["eigenvalues"] = arrays["eigenvalues"]
     session.write_json(folder / "summary.json", facts, "eigenvalues and facts")
-    session.finish(f"embedded {table.name}: {count} rows, {k} coordinates, {solver},")
+    session.finish(f"embedded {table.name}: {count} rows, {k} coordinates, {solver},", seconds)
 
 
 def _words(given: str | None) -> list[str]:

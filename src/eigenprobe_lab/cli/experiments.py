@@ -18,6 +18,8 @@ from eigenprobe.errors import InputError
 from eigenprobe.host.files import write_npz
 from eigenprobe.host.tables import Record, write_csv
 
+from .train import say_resumed
+
 if TYPE_CHECKING:
     from eigenprobe.training import RunSettings
 
@@ -40,7 +42,7 @@ def _begin(
     from eigenprobe.training import RunSettings
 
     folder = session.folder(default)
-    session.resumes(folder, resume)
+    say_resumed(session, folder, resume)
     return folder, RunSettings(folder / "checkpoints", resume, session.device(), logs=logs)
 
 
