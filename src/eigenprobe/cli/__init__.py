@@ -113,9 +113,7 @@ def _run(words: list[str]) -> int:
         if not (path := Path(words[1])).exists() and address(path) is None:
             raise InputError(f"no such file or folder: {path}{near_path(path)}")
     try:
-        chosen, bound, _ = commands(words).parse_args(
-            words, exit_on_error=False, print_error=False
-        )
+        chosen, bound, _ = commands(words).parse_args(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         names = " ".join(["eigenprobe", *(error.command_chain or ())])
         asked = near(words[0], ("--version", "--help", COMPLETION))

@@ -144,9 +144,7 @@ def decompose(
         folder = session.folder(shapes[0].stem)
         session.refuse_existing(folder / BASIS, force)
         basis = solved(session, shapes[0], read, solve)
-        seconds = write_basis(
-            folder, basis, report, session, session.started, compare, keep_rows
-        )
+        seconds = write_basis(folder, basis, report, session, session.started, compare, keep_rows)
         session.finish(f"decomposed {_summary(basis, method)},", seconds)
         return
     root = session.folder("decomposed")

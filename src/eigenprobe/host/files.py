@@ -215,7 +215,9 @@ def reading(path: str | os.PathLike[str], expected: str = "") -> Iterator[None]:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         if (mark := getattr(error, "problem_mark", None)) is not None:  # of YAML
             reason = f"line {mark.line + 1}: {getattr(error, 'problem', '')}"
-        elif isinstance(error, INNER) or (type(error) is ValueError and re.search(OF_ARRAYS, reason)):
+        elif isinstance(error, INNER) or (
+            type(error) is ValueError and re.search(OF_ARRAYS, reason)
+        ):
             reason = "the file is damaged, or not what its name says"
         raise InputError(f"{wanted}cannot read {os.fspath(path)}: {reason}") from error
 

@@ -70,7 +70,7 @@ class Raster:
         for a, z, line in ((levels, depths, out), (levels.T, depths.T, out.T)):  # down, then across
             crossing = (a[:-1] != a[1:]) & (np.abs(z[:-1] - z[1:]) < 0.04)
             nodal = crossing & (np.maximum(a[:-1], a[1:]) == 0)
-            line[:-1] = np.maximum(line[:-1], np.where(nodal, 1.0, 0.4 * crossing))
+            line[:-1] = np.maximum(line[:-1], 0.4 * crossing + 0.6 * nodal)
             line[1:] = np.maximum(line[1:], nodal)
         return out.ravel()[self.pixel]
 
@@ -102,14 +102,15 @@ def rasterise(
     width, height = (int(np.ceil(e * scale / SUPERSAMPLE)) * SUPERSAMPLE for e in extent)
     pixels = (screen - bounds.mean(0)) * [scale, -scale] + [width / 2, height / 2]
     covered, corners, weights = _visible(pixels, depth, faces, height, width)
-    shape = (len(covered), len(vertices))
-    rows = np.repeat(np.arange(len(covered)), 3)
-    blend = csr_matrix((weights.ravel(), (rows, corners.ravel())), shape=shape)
+    starts = np.arange(0, 3 * len(covered) + 1, 3)
+    blend = csr_matrix((weights.ravel(), corners.ravel(), starts), (len(covered), len(vertices)))
     nearest = blend @ depth
     shade = _light(blend @ (normals @ camera.rotation.T))
     shade *= _occlusion(covered, nearest, height, width)
-    shown = csr_matrix((np.ones(len(owner)), (np.arange(len(owner)), owner)))
-    return Raster(height, width, covered, csr_matrix(blend @ shown), nearest, shade, smooth)
+    shown = csr_matrix(
+        (weights.ravel(), owner[corners.ravel()], starts), (len(covered), len(points))
+    )
+    return Raster(height, width, covered, shown, nearest, shade, smooth)
 
 
 def _balls(points: Array, radius: float, camera: Camera) -> tuple[Array, Array, Index, Index]:

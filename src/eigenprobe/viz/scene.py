@@ -164,7 +164,9 @@ def surface_triangles(points: Array) -> Index | None:
     i, j = triu(edges + edges.T).nonzero()
     edge, k = both[i].multiply(both[j]).nonzero()
     triangles = np.unique(np.sort(np.stack([i[edge], j[edge], k], 1), axis=1), axis=0)
-    turned = (np.cross(*np.diff(points[triangles], axis=1).swapaxes(0, 1)) * normals[triangles[:, 0]]).sum(1) < 0
+    turned = (
+        np.cross(*np.diff(points[triangles], axis=1).swapaxes(0, 1)) * normals[triangles[:, 0]]
+    ).sum(1) < 0
     triangles[turned] = triangles[turned, ::-1]
     return triangles
 

@@ -8,12 +8,7 @@ from eigenprobe.errors import InputError
 
 
 def cache(
-    shapes: list[Path],
-    *,
-    k: int = 50,
-    jobs: int = -1,
-    backend: str | None = None,
-    session: Session,
+    shapes: list[Path], *, k: int = 50, jobs: int = -1, backend: str | None = None, session: Session
 ) -> None:
     """Prepare the cotangent oracles of whole folders, once; a second run only does what is missing.
 
