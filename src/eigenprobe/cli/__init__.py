@@ -108,10 +108,10 @@ def _run(words: list[str]) -> int:
     from ..host.progress import Progress
     from .session import Session
 
-    if len(words) > 1 and words[0] in READING and not words[1].startswith("-"):
+    path = Path(words[1]) if len(words) > 1 and words[0] in READING else Path()
+    if not str(path).startswith("-") and not path.exists() and address(path) is None:
         # Said before the library is imported, which takes seconds.
-        if not (path := Path(words[1])).exists() and address(path) is None:
-            raise InputError(f"no such file or folder: {path}{near_path(path)}")
+        raise InputError(f"no such file or folder: {path}{near_path(path)}")
     try:
         chosen, bound, _ = commands(words).parse_args(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
@@ -127,13 +127,8 @@ def _run(words: list[str]) -> int:
     for name, value in options.items():
         if value != usual.get(name) and name not in PASSING:
             session.asked[name] = value
-    with _opened(session), Progress(function.__name__):
-        scheduler = options.pop("scheduler", None) if "shapes" in options else None
-        if scheduler is not None:
-            from .cluster import spread_files
-
-            spread_files(function, options, session, scheduler)
-            return 0
+    session.command = function.__name__
+    with _opened(session), Progress(session.command):
         try:
             function(**options, session=session)
         except (KeyboardInterrupt, SystemExit) as stop:

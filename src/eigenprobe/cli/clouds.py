@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from ..errors import InputError, heard_warnings
 from ..host import progress
 from ..host.files import Facts, address, atomic_path, load_npy
+from .cluster import spread
 from .session import Session, explanation
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..basis import Basis
-    from ..viz.index import Index
 
 METHODS: dict[str, tuple[str, ...]] = {  # that take an option
     "steps": ("network",),
@@ -117,8 +117,7 @@ def decompose(
     usual = {"steps": None, "model": "surface", "refine": 0}
     options |= {name: value for name, value in own.items() if value != usual[name]}
     choice: dict[str, Any] = {"samples": samples, "columns": columns, "key": key, "volume": volume}
-    settings = {"k": k, "method": method, **_settings(options, method)}
-    settings |= {"seed": session.seed, "device": session.device()}
+    settings = {"k": k, "method": method, "seed": session.seed, **_settings(options, method)}
 
     def read(file: Path) -> Read:
         cloud = read_points(file, seed=session.seed, **choice)
@@ -130,26 +129,25 @@ def decompose(
 
     def solve(cloud: Read) -> Basis:
         own = {name: _rows_of(value, cloud.rows) for name, value in settings.items()}
-        return library()(cloud.points, **own)
+        return library()(cloud.points, device=session.device(), **own)
 
-    def work(file: Path, folder: Path) -> tuple[Basis, Path]:
-        began = time.monotonic()
+    def work(file: Path, folder: Path, session: Session) -> tuple[Basis, Path]:
         basis = solved(session, file, read, solve)
-        write_basis(folder, basis, report, session, began, compare, keep_rows)
-        session.say(f"decomposed {_summary(basis, method)}")
+        seconds = write_basis(folder, basis, report, session, compare, keep_rows)
+        d = 0 if basis.points is None else basis.points.shape[1]
+        size = f"{basis.n} points{'' if d == 3 else f' in {d} dimensions'}, {basis.k} vectors"
+        session.finish(f"decomposed {file.name}: {size}, {method},", seconds)
         return basis, folder / ("report.html" if report else BASIS)
 
     named = places(shapes, session.out)
-    if [*named] == shapes[:1]:
+    if [*named] == shapes[:1] and scheduler is None:
         folder = session.folder(shapes[0].stem)
         session.refuse_existing(folder / BASIS, force)
-        basis = solved(session, shapes[0], read, solve)
-        seconds = write_basis(folder, basis, report, session, session.started, compare, keep_rows)
-        session.finish(f"decomposed {_summary(basis, method)},", seconds)
-        return
-    root = session.folder("decomposed")
-    targets = {file: root / name for file, name in named.items()}
-    run_all("decompose", session, root, targets, work, force)
+        work(shapes[0], folder, session)
+    else:
+        root = session.folder("decomposed")
+        targets = {file: root / name for file, name in named.items()}
+        work_all(work, targets, root, session, force, scheduler)
 
 
 def _settings(options: dict[str, Any], method: str) -> dict[str, Any]:
@@ -175,12 +173,6 @@ def _rows_of(value: Any, rows: NDArray[np.int64] | None) -> Any:
     return value if whole else value[rows]
 
 
-def _summary(basis: Basis, method: str) -> str:
-    d = 0 if basis.points is None else basis.points.shape[1]
-    size = f"{basis.n} points{'' if d == 3 else f' in {d} dimensions'}, {basis.k} vectors"
-    return f"{basis.info['source']}: {size}, {method}"
-
-
 def solved(
     session: Session, file: Path, read: Callable[[Path], Read], solve: Callable[[Read], Basis]
 ) -> Basis:
@@ -196,94 +188,95 @@ def solved(
     return replace(basis, faces=cloud.faces, rows=cloud.rows, info=info)
 
 
-def run_all(
-    command: str,
-    session: Session,
-    folder: Path,
+def work_all(
+    work: Callable[[Path, Path, Session], tuple[Basis, Path]],
     targets: Mapping[Path, Path],
-    work: Callable[[Path, Path], tuple[Basis, Path]],
+    folder: Path,
+    session: Session,
     force: bool,
+    scheduler: str | None,
 ) -> None:
-    """Solve and write every file that has no target yet, with an index of the folder; an error
-    where one failed. ``work`` returns the basis of a file and what to open.
+    """Do every file that has no target yet, here or as a task of a worker, with an index of the
+    folder; an error where one failed. ``work`` returns the basis of a file and what to open.
 
     One bad file among thousands does not end the run.
     """
     from ..viz.index import Index
 
     session.same_settings(folder, force)
+    name = session.command
     files = [file for file, target in targets.items() if force or not finished(target, file)]
-    index = Index.of(folder, f"{command}d in {folder.name}".capitalize())
+    index = Index.of(folder, f"{name}d in {folder.name}".capitalize())
+    part = replace(session, part=True, quiet=session.quiet or scheduler is not None, written=[])
+    tasks = [(work, file, targets[file], folder, part) for file in files]
     failed: dict[Path, str] = {}
-    kept = number = len(targets) - len(files)
+    kept = done = len(targets) - len(files)
     try:
-        for number, file in enumerate(progress.track(files, command), kept):
-            try:
-                enter(index, file, *work(file, targets[file]))
-            except Exception as error:
-                failed[file] = reason(error, session)
+        for number, result in spread(_work_one, tasks, name, scheduler if tasks else None):
+            if isinstance(result, str):
+                failed[files[number]] = result
+                continue
+            done += 1
+            session.written.extend(result[0])
+            index.rows.update(result[1])
     except (KeyboardInterrupt, SystemExit) as stop:
-        stop.add_note(f"{number - len(failed)} of {len(targets)} done; run again to go on")
+        stop.add_note(f"{done} of {len(targets)} done; run again to go on")
         raise
     finally:
         index.failed(failed)
-        session.indexed(index)
-    session.finish_all(f"{command}d", len(targets), kept, failed)
+        session.written[:0] = index.write()
+    session.skipped(failed)
+    there = f", {kept} already there (--force does them anew)," if kept else ""
+    session.finish(f"{name}d {done - kept} of {len(targets)} shapes{there}")
+    if failed:
+        first = next(iter(failed.values()))
+        raise InputError(f"{len(failed)} of {len(targets)} shapes were not {name}d; first: {first}")
 
 
-def enter(index: Index, file: Path, basis: Basis, link: Path) -> None:
-    """A basis as a row and a picture of the index of its folder."""
-    second = min(1, basis.k - 1)
+def _work_one(work: Any, file: Path, target: Path, folder: Path, session: Session) -> Any:
+    """What was written, and the row of the index with its picture; a text: why not."""
+    from ..viz.index import Index
+
+    session = replace(session, started=time.monotonic(), written=[])
+    try:
+        basis, link = work(file, target, session)
+    except Exception as error:
+        if (line := explanation(error)) is None and session.debug:
+            raise
+        kind = type(error).__name__
+        return line or f"an error of eigenprobe itself ({kind}): --debug shows where"
+    index, second = Index(folder, ""), min(1, basis.k - 1)
     figures: Facts = {"points": basis.n, "vectors": basis.k}
     figures["eigenvalue_2"] = float(basis.eigenvalues[second])
     figures["seconds"] = round(float(basis.info.get("seconds", 0.0)), 3)
-    index.done(file, link, basis.info.get("warnings", ()), **figures)
+    index.done(file, link, basis.info["warnings"], **figures)
     if basis.points is not None:
         index.thumbnail(link, basis.points, basis.vectors[:, second], basis.faces)
-
-
-def reason(error: Exception, session: Session) -> str:
-    """Why a file among many could not be used; a bug is named as one and does not end the run."""
-    line = explanation(error)
-    if line is None and session.debug:
-        raise error
-    return line or f"an error of eigenprobe itself ({type(error).__name__}): --debug shows where"
+    return session.written, index.rows
 
 
 def write_basis(
-    folder: Path,
-    basis: Basis,
-    report: bool,
-    session: Session,
-    began: float,
-    compare: str | None,
-    keep_rows: bool,
+    folder: Path, basis: Basis, report: bool, session: Session, compare: str | None, keep_rows: bool
 ) -> float:
     """``basis.safetensors``, if wanted ``report.html``, and ``summary.json`` with the time of it
-    all in one folder; the seconds since it ``began``.
+    all in one folder, which is returned.
     """
     import numpy as np
 
-    title = basis.info["source"]
     details = {name: value for name, value in basis.info.items() if name != "rows"}
     basis.save(path := folder / BASIS)
+    session.wrote(path, "the basis: ep.Basis.load(path)")
     if keep_rows and basis.rows is not None:
         rows = np.asarray(basis.rows)
-        with atomic_path(folder / "rows.npy") as temporary:
+        with atomic_path(path := folder / "rows.npy") as temporary:
             np.save(temporary, rows)
-        session.wrote(folder / "rows.npy", "the row of the file that each point is")
-    facts: Facts = {
-        "source": title,
-        "points": basis.n,
-        "vectors": basis.k,
-        "eigenvalues": basis.eigenvalues,
-    }
+        session.wrote(path, "the row of the file that each point is")
+    facts: Facts = {"points": basis.n, "vectors": basis.k, "eigenvalues": basis.eigenvalues}
     progress.stage("estimating its error")
     with suppress(InputError):  # where half of the points have no such operator
         error = basis.uncertainty
         facts["uncertainty"] = {"eigenvalues": error.eigenvalues, "vectors": error.vectors}
         session.say(f"estimated from half of the points: {error}")
-    session.wrote(path, "the basis: ep.Basis.load(path)")
     other = None
     if compare is not None:
         from ..evaluation import compare as measured
@@ -298,10 +291,12 @@ def write_basis(
             session.say(f"agrees with {name} to |cosine| {agreed:.3f} up to k=10")
     if report:
         progress.stage("writing the report")
-        basis.report(page := folder / "report.html", title=title, compare=other, facts=details)
+        basis.report(
+            page := folder / "report.html", title=details["source"], compare=other, facts=details
+        )
         session.wrote(page, "open in any browser")
     facts |= details | {"seconds_solving": basis.info["seconds"]}
-    facts["seconds"] = round(time.monotonic() - began, 3)
+    facts["seconds"] = round(session.seconds, 3)
     session.write_json(folder / SUMMARY, facts, "eigenvalues and facts")
     return facts["seconds"]
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .clouds import Read, places, read_points, run_all, solved
+from .clouds import Read, places, read_points, solved, work_all
 from .session import Session
 
 if TYPE_CHECKING:
     from ..basis import Basis
+    from ..pretrained.model import SpectralModel
 
 ENDING = ".safetensors"
 
@@ -43,30 +45,35 @@ def encode(
         force: overwrite what an earlier run has written
         scheduler: address of a Dask scheduler, or processes: files go to its workers
     """
-    from ..pretrained.model import SpectralModel
-
-    named, one = places(shapes, session.out), session.out
-    if one is None or one.suffix != ENDING or len(named) > 1:
-        folder, one = session.folder("encoded"), None
-    targets = {file: one or folder / f"{name}{ENDING}" for file, name in named.items()}
-    if alone := one is not None or [*named] == shapes[:1]:
-        session.refuse_existing(targets[first := next(iter(named))], force)
-    network, device = SpectralModel.from_pretrained(model), session.device()
 
     def read(file: Path) -> Read:
         return read_points(file, samples, False, session.seed, at_most=True)
 
     def solve(cloud: Read) -> Basis:
-        return network.encode(cloud.points, k=k, ritz=ritz, refine=refine, device=device)
+        options: Any = {"k": k, "ritz": ritz, "refine": refine, "device": session.device()}
+        return _loaded(model).encode(cloud.points, **options)
 
-    def work(file: Path, target: Path) -> tuple[Basis, Path]:
+    def work(file: Path, target: Path, session: Session) -> tuple[Basis, Path]:
         basis = solved(session, file, read, solve)
         basis.save(target)
         session.wrote(target, f"{basis.n} points, {basis.k} vectors")
+        session.finish(f"encoded {file.name}")
         return basis, target
 
-    if alone:
-        work(first, targets[first])
-        session.finish("encoded 1 of 1 shapes")
+    named, one = places(shapes, session.out), session.out
+    if one is None or one.suffix != ENDING or len(named) > 1:
+        folder, one = session.folder("encoded"), None
+    targets = {file: one or folder / f"{name}{ENDING}" for file, name in named.items()}
+    if one is not None or ([*named] == shapes[:1] and scheduler is None):
+        session.refuse_existing(targets[first := next(iter(named))], force)
+        work(first, targets[first], session)
     else:
-        run_all("encode", session, folder, targets, work, force)
+        work_all(work, targets, folder, session, force, scheduler)
+
+
+@cache
+def _loaded(model: str) -> SpectralModel:
+    """Once in every process."""
+    from ..pretrained.model import SpectralModel
+
+    return SpectralModel.from_pretrained(model)

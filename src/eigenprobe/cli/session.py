@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -17,9 +17,6 @@ from cyclopts.validators import Number
 from ..errors import InputError, missing_extra
 from ..host import progress
 from ..host.files import reading, writable_folder, write_json
-
-if TYPE_CHECKING:
-    from ..viz.index import Index
 
 SETTINGS = "settings.json"  # of a folder of results
 LISTED = 12  # files named in the closing summary
@@ -58,6 +55,8 @@ class Session:
     started: Annotated[float, Parameter(parse=False)] = field(default_factory=time.monotonic)
     written: Annotated[list[tuple[Path, str]], Parameter(parse=False)] = field(default_factory=list)
     asked: Annotated[dict[str, Any], Parameter(parse=False)] = field(default_factory=dict)
+    part: Annotated[bool, Parameter(parse=False)] = False  # of a command on many files
+    command: Annotated[str, Parameter(parse=False)] = ""
     source: Annotated[str, Parameter(parse=False)] = ""  # the file that is worked on
 
     @property
@@ -106,20 +105,6 @@ class Session:
                     )
         write_json(path, now)
 
-    def indexed(self, index: Index) -> None:
-        """Write the index of a folder of results, and name it first."""
-        page, table = index.write()
-        self.written[:0] = [(page, "open in any browser"), (table, "for a spreadsheet")]
-
-    def finish_all(self, done: str, files: int, kept: int, failed: Mapping[Any, str]) -> None:
-        """The end of a command over many shapes; an error where one failed."""
-        self.skipped(failed)
-        there = f", {kept} already there (--force does them anew)," if kept else ""
-        self.finish(f"{done} {files - kept - len(failed)} of {files} shapes{there}")
-        if failed:
-            first = next(iter(failed.values()))
-            raise InputError(f"{len(failed)} of {files} shapes were not {done}; first: {first}")
-
     def refuse_existing(self, path: Path, force: bool, other: str = "another --out") -> None:
         """An error, before the work, where an earlier run has written there."""
         if path.exists() and not force:
@@ -140,6 +125,8 @@ class Session:
         """The closing summary: what was done, and what was written where."""
         from rich.filesize import decimal
 
+        if self.part:
+            return self.say(headline.rstrip(","))
         self.say(f"{headline} in {self.seconds if seconds is None else seconds:.1f} s")
         shown = self.written if len(self.written) <= LISTED + 1 else self.written[:LISTED]
         width = max((len(str(path)) for path, _ in shown), default=0)

@@ -226,7 +226,7 @@ def _spread_rows(
 
     from ..io.rows import checked, open_rows
     from ..manifold.sources import rows_to_fit
-    from .cluster import cluster, spread
+    from .cluster import spread
 
     rows = open_rows(*source)
     n, before = rows.shape[0], estimator.get_params()
@@ -255,9 +255,8 @@ def _spread_rows(
     for at in range(0, n, size):
         tasks.append((opened, at, min(at + size, n), fitted / f"rows-{at:012d}.npy"))
     missing = [task for task in tasks if not task[-1].is_file()]
-    with cluster(scheduler) as client:
-        placed = spread(client, _place_rows, missing, "placing rows")
-        lost = [result for _, result in placed if result]
+    placed = spread(_place_rows, missing, "placing rows", scheduler if missing else None)
+    lost = [result for _, result in placed if result]
     if lost:
         raise InputError(f"{len(lost)} of {len(tasks)} blocks of rows were not placed: {lost[0]}")
     values = np.concatenate([np.load(task[-1]) for task in tasks])

@@ -63,8 +63,8 @@ class Index:
         with atomic_path(self._picture(link.relative_to(self.folder))) as temporary:
             imsave(temporary, small_picture(points, values, faces, SIDE))
 
-    def write(self) -> tuple[Path, Path]:
-        """``index.html`` and ``summary.csv``."""
+    def write(self) -> list[tuple[Path, str]]:
+        """``index.html`` and ``summary.csv``, and what they are for."""
         rows = sorted(self.rows.values(), key=lambda row: (row["status"] != "failed", row["file"]))
         lost = sum(row["status"] == "failed" for row in rows)
         warned = sum(bool(row.get("warnings")) for row in rows)
@@ -78,7 +78,7 @@ class Index:
         }
         write_csv(table := self.folder / "summary.csv", rows)
         write_text(page := self.folder / "index.html", fill_template(asset("index.html"), parts))
-        return page, table
+        return [(page, "open in any browser"), (table, "for a spreadsheet")]
 
     def _picture(self, link: Path) -> Path:
         if link.suffix == ".png":

@@ -25,7 +25,6 @@ from urllib.parse import urlsplit
 
 from numpy.typing import ArrayLike
 
-from ..basis import Basis
 from ..errors import InputError
 from ..host.files import Facts
 from .report import Source, Values, open_basis, report_page

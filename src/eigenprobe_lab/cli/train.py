@@ -74,7 +74,7 @@ def train(
 
 
 def say_resumed(session: Session, folder: Path, resume: str) -> None:
-    """Say from which step each training in ``folder`` goes on that an earlier run has left there."""
+    """Say from which step each training goes on that an earlier run has left in ``folder``."""
     import torch
 
     for last in sorted(folder.rglob("last.ckpt")) if resume == "auto" else []:
