@@ -251,7 +251,8 @@ def _work_one(work: Any, file: Path, target: Path, folder: Path, session: Sessio
     figures["seconds"] = round(float(basis.info.get("seconds", 0.0)), 3)
     index.done(file, link, basis.info["warnings"], **figures)
     if basis.points is not None:
-        index.thumbnail(link, basis.points, basis.vectors[:, second], basis.faces)
+        held = basis.mass > (0 if basis.faces is None else -1)  # without outliers of a cloud
+        index.thumbnail(link, basis.points[held], basis.vectors[held, second], basis.faces)
     return session.written, index.rows
 
 

@@ -40,7 +40,7 @@ def say(value: object) -> str:
     if isinstance(value, Real):
         return f"{float(value):.4g}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {say(entry)}" for key, entry in value.items())
+        return ", ".join(f"{key}: {say(entry)}" for key, entry in value.items())
     if isinstance(value, list | tuple):
         many = len(value) > LISTED
         return f"{say(len(value))} values" if many else ", ".join(map(say, value))

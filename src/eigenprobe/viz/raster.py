@@ -64,7 +64,8 @@ class Raster:
         zero.
         """
         layers = np.full((2, self.height * self.width), np.nan)
-        layers[:, self.pixel] = np.floor(values / step), self.depth
+        # A function that is constant at a multiple has no line there, whatever was rounded.
+        layers[:, self.pixel] = np.floor(values / step + 1e-6), self.depth
         levels, depths = layers.reshape(2, self.height, self.width)
         out = np.zeros_like(levels)
         for a, z, line in ((levels, depths, out), (levels.T, depths.T, out.T)):  # down, then across
