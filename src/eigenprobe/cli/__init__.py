@@ -144,14 +144,11 @@ def _opened(session: Session) -> Iterator[None]:
     from ..errors import EigenprobeWarning
     from ..host import progress
 
-    logger, handler = logging.getLogger("eigenprobe"), logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    logger.addHandler(handler)
-    levels = {each: each.level for each in (logger, *map(logging.getLogger, CHATTY))}
-    for each in levels:
-        each.setLevel(logging.INFO if session.verbose else logging.ERROR)
+    logging.basicConfig(format="%(message)s", level=logging.ERROR)
+    for name in ("eigenprobe", *CHATTY):
+        logging.getLogger(name).setLevel(logging.INFO if session.verbose else logging.ERROR)
     if session.debug:
-        logger.setLevel(logging.DEBUG)
+        logging.getLogger("eigenprobe").setLevel(logging.DEBUG)
 
     def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         """Our own warnings in one line each; other libraries' only for someone who is debugging."""
@@ -169,9 +166,6 @@ def _opened(session: Session) -> Iterator[None]:
             yield
     finally:
         progress.enable(False)
-        logger.removeHandler(handler)
-        for each, before in levels.items():
-            each.setLevel(before)
 
 
 def _fail(line: str, code: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -28,7 +27,6 @@ METHODS: dict[str, tuple[str, ...]] = {  # that take an option
     **dict.fromkeys(("smoother", "neighbours"), ("direct", "network")),
 }
 BASIS, SUMMARY = "basis.safetensors", "summary.json"  # what is written first and last
-LARGEST = 20_000_000  # points decomposed at once: some 100 GB at fifty vectors
 
 
 class Read(NamedTuple):
@@ -207,7 +205,7 @@ def work_all(
     name = session.command
     files = [file for file, target in targets.items() if force or not finished(target, file)]
     index = Index.of(folder, f"{name}d in {folder.name}".capitalize())
-    part = replace(session, part=True, quiet=session.quiet or scheduler is not None, written=[])
+    part = replace(session, quiet=session.quiet or scheduler is not None)
     tasks = [(work, file, targets[file], folder, part) for file in files]
     failed: dict[Path, str] = {}
     kept = done = len(targets) - len(files)
@@ -237,7 +235,8 @@ def _work_one(work: Any, file: Path, target: Path, folder: Path, session: Sessio
     """What was written, and the row of the index with its picture; a text: why not."""
     from ..viz.index import Index
 
-    session = replace(session, started=time.monotonic(), written=[])
+    session = replace(session)
+    session.part = True
     try:
         basis, link = work(file, target, session)
     except Exception as error:
@@ -275,9 +274,8 @@ def write_basis(
     facts: Facts = {"points": basis.n, "vectors": basis.k, "eigenvalues": basis.eigenvalues}
     progress.stage("estimating its error")
     with suppress(InputError):  # where half of the points have no such operator
-        error = basis.uncertainty
-        facts["uncertainty"] = {"eigenvalues": error.eigenvalues, "vectors": error.vectors}
-        session.say(f"estimated from half of the points: {error}")
+        facts["uncertainty"] = vars(basis.uncertainty)
+        session.say(f"estimated from half of the points: {basis.uncertainty}")
     other = None
     if compare is not None:
         from ..evaluation import compare as measured
@@ -329,10 +327,6 @@ def read_points(
         return Read(geometry.sample_volume(read, samples or 4000, seed))
     read = covered(read, seed) if samples is None else read
     n, samples = len(read.vertices), samples or None
-    if samples is None and n > LARGEST:
-        raise InputError(
-            f"{shape} holds {n} points, at most {LARGEST} fit: choose some by --samples"
-        )
     if samples is None or samples == n or (at_most and samples > n):
         return Read(read.vertices, read.faces, read.rows)
     if samples > n and read.faces is not None:
@@ -365,12 +359,14 @@ def places(shapes: list[Path], out: Path | None) -> dict[Path, Path]:
     written = (out or Path("out")).resolve()
     found: dict[Path, Path] = {}
     for given in shapes:
-        folder = given.is_dir() or not given.suffix or address(given)
-        for file in find_shapes([given], below=True) if folder else [given]:
-            ours = folder and written in file.resolve().parents
-            if ours and written not in (given.resolve(), *given.resolve().parents):
-                continue
-            found.setdefault(file, Path(file.name) if file == given else file.relative_to(given))
+        if not given.is_dir() and given.suffix and not address(given):
+            found.setdefault(given, Path(given.name))
+            continue
+        inside = written in (given.resolve(), *given.resolve().parents)
+        for file in find_shapes([given], below=True):
+            if inside or written not in file.resolve().parents:
+                place = file.name if file == given else file.relative_to(given)
+                found.setdefault(file, Path(place))
     alike = Counter(name.with_suffix("") for name in {*found.values()})
     taken: Counter[Path] = Counter()
     for file, name in found.items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,12 +52,13 @@ class Session:
     verbose: Annotated[bool, _option("--verbose", "-v", help="say more while working")] = False
     quiet: Annotated[bool, _option("--quiet", "-q", help="say nothing but errors")] = False
     debug: Annotated[bool, _option(help="on an error show the whole traceback")] = False
-    started: Annotated[float, Parameter(parse=False)] = field(default_factory=time.monotonic)
-    written: Annotated[list[tuple[Path, str]], Parameter(parse=False)] = field(default_factory=list)
-    asked: Annotated[dict[str, Any], Parameter(parse=False)] = field(default_factory=dict)
-    part: Annotated[bool, Parameter(parse=False)] = False  # of a command on many files
-    command: Annotated[str, Parameter(parse=False)] = ""
-    source: Annotated[str, Parameter(parse=False)] = ""  # the file that is worked on
+
+    def __post_init__(self) -> None:
+        self.started = time.monotonic()
+        self.written: list[tuple[Path, str]] = []
+        self.asked: dict[str, Any] = {}  # options that change results
+        self.command = self.source = ""  # of the command line, and the file that is worked on
+        self.part = False  # of a command on many files
 
     @property
     def seconds(self) -> float:

@@ -240,7 +240,7 @@ def load_npy(path: Path, *, mapped: bool = False) -> NDArray[Any]:
         return found if mapped else np.array(found)
 
 
-class Archive:
+class Archive(zipfile.ZipFile):
     """The arrays of an npz file by name, each checked against its length in the archive before it
     is read.
     """
@@ -248,22 +248,21 @@ class Archive:
     def __init__(self, path: Path) -> None:
         self.path = path
         with reading(path):
-            self._zip = zipfile.ZipFile(path)
-        self._members = {info.filename.removesuffix(".npy"): info for info in self._zip.infolist()}
+            super().__init__(path)
 
     def keys(self) -> list[str]:
-        return list(self._members)
+        return [name.removesuffix(".npy") for name in self.namelist()]
 
     def rank(self, name: str) -> int:
         """The number of dimensions of an array."""
-        with self._opened(name) as (_, shape, _):
+        with self._stream(name) as (_, shape, _):
             return len(shape)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         from numpy.lib.format import read_array
 
-        with self._opened(name) as (file, shape, dtype):
-            check_size(self.path, length := self._members[name].file_size)
+        with self._stream(name) as (file, shape, dtype):
+            check_size(self.path, length := self.getinfo(file.name).file_size)
             if math.prod(shape) * dtype.itemsize > length:
                 claimed = f"claims an array of shape {shape} of {dtype}"
                 raise InputError(f"{self.path} {claimed}, only {length} bytes follow")
@@ -271,20 +270,14 @@ class Archive:
             return read_array(file, allow_pickle=False)
 
     @contextmanager
-    def _opened(self, name: str) -> Iterator[Any]:
+    def _stream(self, name: str) -> Iterator[Any]:
         """The npy stream of an array, and the shape and type in its header."""
         from numpy.lib import format
 
-        if name not in self._members:
+        if name not in self.keys():
             raise InputError(f"{self.path} has no array {name!r}, it has {', '.join(self.keys())}")
-        with reading(self.path), self._zip.open(self._members[name]) as file:
+        with reading(self.path), self.open(f"{name}.npy") as file:
             first = format.read_magic(file) == (1, 0)
             read = format.read_array_header_1_0 if first else format.read_array_header_2_0
             shape, _, dtype = read(file)
             yield file, shape, dtype
-
-    def __enter__(self) -> Archive:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._zip.close()

@@ -77,9 +77,8 @@ def functions_on_a_line(
     shades = colours.diverging(np.array([-0.6, 0.6]), 1.0)
     frame: dict[str, Any] = {"xticks": [], "yticks": [], "ylim": (-limit, limit), "frameon": False}
     with canvas(1.9 * columns, 1.41 * rows + 0.1, path, layout="constrained") as figure:
-        for index, title in enumerate(titles):
-            axes = figure.add_subplot(rows, columns, index + 1, title=title, **frame)
-            y = vectors[order, index]
+        for place, (title, y) in enumerate(zip(titles, vectors[order].T, strict=True), 1):
+            axes = figure.add_subplot(rows, columns, place, title=title, **frame)
             for shade, part in zip(shades, (y.clip(max=0), y.clip(min=0)), strict=True):
                 axes.fill_between(x[order], part, color=shade, alpha=0.55, lw=0)
             axes.plot(x[order], y, color=colours.INK, lw=1.0)

@@ -52,7 +52,10 @@ def classes(labels: ArrayLike, names: Names | None, places: Array) -> Classes:
     if len(known) > 65_535:
         raise InputError(f"at most 65535 different labels can be drawn, got {len(known)}")
     if texts.dtype.kind == "U":
-        order = sorted(range(len(known)), key=lambda c: _counting(str(known[c])))
+        # Numbers inside are counted: 2 comes before 10.
+        parts = [re.split(r"(\d+)", name.lower()) for name in known]
+        keys = [[int(each) if each.isdigit() else each for each in some] for some in parts]
+        order = sorted(range(len(known)), key=keys.__getitem__)
         known, codes = known[order], np.argsort(order)[codes]
     words = names if isinstance(names, Mapping) else dict(enumerate(names or ()))
     palette = categorical(len(known))
@@ -64,11 +67,6 @@ def classes(labels: ArrayLike, names: Names | None, places: Array) -> Classes:
         palette = palette[np.argsort(leaves_list(tree))]
     named = [str(words.get(label, label)) for label in known.tolist()]
     return Classes(named, codes, [to_hex(colour) for colour in palette])
-
-
-def _counting(name: str) -> list[Any]:
-    """A key by which 2 comes before 10."""
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name.lower())]
 
 
 class Groups(NamedTuple):

@@ -116,13 +116,12 @@ class _Handler(BaseHTTPRequestHandler):  # of HTTP/1.0: a connection is one requ
         changes: Feed = queue.Queue()
         self.server.viewer.feeds.add(changes)
         with suppress(OSError):  # the page was closed
-            change: dict[str, Any] | None = {}
+            change: Facts | None = {}
             while change is not None:
                 self.wfile.write(f"data: {json.dumps(change)}\n\n".encode() if change else b":\n\n")
-                try:
+                change = {}
+                with suppress(queue.Empty):
                     change = changes.get(timeout=BEAT)
-                except queue.Empty:
-                    change = {}
         self.server.viewer.feeds.discard(changes)
 
     def log_message(self, format: str, *args: object) -> None:
@@ -157,7 +156,12 @@ class Viewer:
         self.page, self.host, self.choice = page.encode(), host, dict(CHOICE)
         self._again, self._computing = again, threading.Lock()
         self.feeds: set[Feed] = set()
-        self._server = _listening(host, port)
+        for candidate in range(port, min(port + 50, 65536)):
+            with suppress(OSError):
+                self._server = _Server((host, candidate), _Handler)
+                break
+        else:
+            raise InputError(f"cannot listen on {host}:{port}")
         self._server.viewer, self.port = self, self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
@@ -214,16 +218,6 @@ class Viewer:
             feed.put(None)
         self._server.shutdown()
         self._server.server_close()
-
-
-def _listening(host: str, port: int) -> _Server:
-    """A server at the first free port from `port` on."""
-    for candidate in range(port, min(port + 50, 65536)):
-        try:
-            return _Server((host, candidate), _Handler)
-        except OSError as error:
-            last = error
-    raise InputError(f"cannot listen on {host}:{port}: {last}")
 
 
 def serve(
