@@ -11,7 +11,6 @@ Deussen 2006].
 from dataclasses import dataclass
 
 import numpy as np
-import trimesh
 from scipy.ndimage import uniform_filter
 from scipy.sparse import csr_matrix
 
@@ -90,8 +89,9 @@ def rasterise(
         faces = surface_triangles(points)
     smooth = faces is not None
     if faces is not None:
-        crosses = trimesh.triangles.cross(points[faces])
-        normals = trimesh.geometry.mean_vertex_normals(len(points), faces, crosses)
+        normals, edges = np.zeros_like(points), np.diff(points[faces], axis=1)
+        np.add.at(normals, faces, np.cross(edges[:, 0], edges[:, 1])[:, None])
+        normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
     else:
         radius = np.clip(ball_radius(points), 0.006 * camera.radius, 0.2 * camera.radius)
         vertices, normals, faces, owner = _balls(points, radius, camera)
