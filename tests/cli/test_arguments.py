@@ -196,7 +196,7 @@ def test_warnings_are_one_line_and_quiet_is_quiet(
 
 
 def test_a_closed_pipe_is_no_error() -> None:
-    line = f"{shlex.quote(sys.executable)} -m eigenprobe.cli --help | head -n 1"
+    line = f"{shlex.quote(sys.executable)} -m eigenprobe --help | head -n 1"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, cwd=ROOT / "src"
     )

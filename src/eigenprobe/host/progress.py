@@ -2,13 +2,16 @@
 neither.
 
 The library is silent. A program that owns the terminal (the command line) calls ``enable()``; from
-then on every ``track`` and ``Progress`` draws a bar on standard error. In a notebook with
+then on every ``Progress`` draws a bar on standard error. In a notebook with
 ipywidgets bars are drawn without being asked for. The first bar is that of the whole program: it
 shows what is being done (`stage`). Without a terminal, as in a batch queue, a stage that lasts
 longer than five seconds is a line, and every minute of it one more.
 
->>> sum(track(range(4), "adding"))
-6
+>>> with Progress("adding", total=4) as bar:
+...     for _ in range(4):
+...         bar.advance()
+>>> bar.done
+4.0
 """
 
 from __future__ import annotations
@@ -18,12 +21,11 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from typing import Any, TypeVar
+from typing import Any
 
-T = TypeVar("T")
 if "ipykernel" in sys.modules:  # tqdm, which others import, would warn of bars that are not drawn
     with warnings.catch_warnings(action="ignore"), suppress(ImportError):
         importlib.import_module("tqdm.auto")
@@ -174,13 +176,3 @@ def report(text: str) -> None:
     """How far a loop has come, for `reports_to`."""
     if _reports is not None:
         _reports(text)
-
-
-def track(iterable: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:
-    """Iterate as usual, with a bar where one is wanted."""
-    if total is None and isinstance(iterable, Sized):
-        total = len(iterable)
-    with Progress(description, total) as bar:
-        for item in iterable:
-            yield item
-            bar.advance()
