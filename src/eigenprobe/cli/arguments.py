@@ -74,9 +74,9 @@ def command(function: Function, name: str = "", library: Function | None = None)
     found.sort(key=lambda each: (each.kind, each.name == "session"))
     chosen.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
     chosen.__annotations__ = {each.name: each.annotation for each in found}
-    about, _, examples = (inspect.getdoc(function) or "").partition("\n\nExamples:\n")
+    summary, _, examples = (inspect.getdoc(function) or "").partition("\n\nExamples:\n")
     epilogue = "Examples:\n" + examples.partition("\n\nArgs:\n")[0] if examples else None
-    help: Any = {"help": about, "help_format": "plaintext", "help_epilogue": epilogue}
+    help: Any = {"help": summary, "help_format": "plaintext", "help_epilogue": epilogue}
     app = App(name or function.__name__, version_flags=(), **help)
     app.default(chosen)
     return app

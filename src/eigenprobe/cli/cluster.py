@@ -29,24 +29,20 @@ def cluster(scheduler: str) -> Iterator[Any]:
     core.
     """
     distributed = extra("distributed")
+    options: dict[str, Any] = {"address": scheduler, "timeout": PATIENCE}
     if scheduler == PROCESSES:
         options = {"n_workers": os.cpu_count(), "threads_per_worker": 1, "host": "127.0.0.1"}
         options |= {"dashboard_address": None, "silence_logs": logging.CRITICAL}
-        # Workers leave Ctrl-C to this process, which stops them.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            local = distributed.LocalCluster(**options)
-        finally:
-            signal.signal(signal.SIGINT, before)
-        with local, distributed.Client(local) as client:
-            yield client
-        return
+    # Workers of this machine leave Ctrl-C to this process, which stops them.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        client = distributed.Client(scheduler, timeout=PATIENCE)
+        client = distributed.Client(**options)
     except (OSError, ValueError, TimeoutError) as error:
         raise InputError(
             f"--scheduler takes an address or {PROCESSES}: nothing answers at {scheduler}"
         ) from error
+    finally:
+        signal.signal(signal.SIGINT, before)
     with client:
         yield client
 
