@@ -140,6 +140,7 @@ def _line_after(seconds: float | None) -> None:
         if _bars and _enabled:
             bar = _bars[-1]
             count = "" if bar.total is None else f": {bar.done:g} of {bar.total:g}"
+            count = f": {bar.done:.1%}" if bar.total == 1 else count
             passed = f"{time.monotonic() - bar.started:.0f} s"
             words = [f"{bar.description}{count}", passed, bar.note]
             sys.stderr.write(f"eigenprobe: {', '.join(filter(None, words))}\n")
