@@ -76,9 +76,9 @@ def main(argv: list[str] | None = None) -> int:
             gc.freeze()  # the process ends: collecting what it holds would take a second of silence
         return code
     except (KeyboardInterrupt, SystemExit) as stop:
-        terminated = isinstance(stop, SystemExit)
-        if terminated and stop.code != TERMINATED:
+        if isinstance(stop, SystemExit) and stop.code != TERMINATED:
             raise
+        terminated = isinstance(stop, SystemExit)
         if debug:
             traceback.print_exc()
         word = "terminated" if terminated else str(stop) or "interrupted"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import InputError, near_path, warn
 from ..host import progress
-from ..host.files import atomic_path, write_npz
+from ..host.files import Facts, atomic_path, write_npz
 from .session import Session
 
 if TYPE_CHECKING:
@@ -179,7 +179,11 @@ def embed(
         write_scatter(page := folder / "report.html", arrays["embedding"], **drawn)
         session.wrote(page, "open in any browser")
     count = len(arrays["embedding"])
-    facts = {"rows": count, "coordinates": k, "seconds": (seconds := round(session.seconds, 3))}
+    facts: Facts = {
+        "rows": count,
+        "coordinates": k,
+        "seconds": (seconds := round(session.seconds, 3)),
+    }
     facts["eigenvalues"] = arrays["eigenvalues"]
     session.write_json(folder / "summary.json", facts, "eigenvalues and facts")
     session.finish(f"embedded {table.name}: {count} rows, {k} coordinates, {solver},", seconds)

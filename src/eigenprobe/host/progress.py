@@ -142,7 +142,8 @@ def _line_after(seconds: float | None) -> None:
             count = "" if bar.total is None else f": {bar.done:g} of {bar.total:g}"
             count = f": {bar.done:.1%}" if bar.total == 1 else count
             passed = f"{time.monotonic() - bar.started:.0f} s"
-            words = [f"{bar.description}{count}", passed, bar.note]
+            stage = "" if bar is _bars[0] else _bars[0].description
+            words = [f"{bar.description}{count}", stage, passed, bar.note]
             sys.stderr.write(f"eigenprobe: {', '.join(filter(None, words))}\n")
             _line_after(MINUTE)
 

@@ -482,7 +482,7 @@ def everything(
         (images, (features,)),
     ):
         session.say(f"\n== {run.__name__} ==")
-        part = replace(session, out=root / run.__name__, written=[], started=time.monotonic())
+        part = replace(session, out=root / run.__name__)
         run(*data, way=way, quick=quick, session=part)
         with (root / run.__name__ / "paper.csv").open(newline="") as file:
             lines += csv.DictReader(file)
