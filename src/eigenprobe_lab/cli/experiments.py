@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import shlex
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
