@@ -104,7 +104,7 @@ def test_page(
     work = tmp_path / "work"
     shutil.copytree(supplies, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(work)
-    monkeypatch.setattr("eigenprobe.viz.viewer._interrupted", _interrupt)
+    monkeypatch.setattr("eigenprobe.viz.viewer.Viewer.wait", lambda viewer: viewer.stop())
     without_network(monkeypatch)
     if "eigenprobe features" in page.read_text():
         write_vision_model(work / "weights")
@@ -130,11 +130,6 @@ def test_examples_in_docstrings(
         part for part in path.relative_to(ROOT / "src").with_suffix("").parts if part != "__init__"
     ]
     assert doctest.testmod(import_module(".".join(parts))).failed == 0
-
-
-def _interrupt() -> None:
-    """What a person does to a viewer in the end."""
-    raise KeyboardInterrupt
 
 
 def _run(command: str, capsys: pytest.CaptureFixture[str]) -> None:

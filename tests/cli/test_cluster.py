@@ -47,7 +47,7 @@ def _fatal_once(number: int, mark: str) -> tuple[int, int]:
 
 def test_a_lost_worker_loses_no_task(client: Any, tmp_path: Path) -> None:
     tasks = [(number, str(tmp_path / "mark")) for number in range(6)]
-    found = dict(spread(client, _fatal_once, tasks, "squares"))
+    found = dict(spread(_fatal_once, tasks, "squares", client.scheduler.address))
     assert {number: square for number, (square, _) in found.items()} == {
         number: number**2 for number in range(6)
     }
@@ -79,6 +79,8 @@ def test_a_folder_of_shapes(
         alone = ep.decompose(np.load(shapes / f"{name}.npy"), k=4)
         np.testing.assert_allclose(basis.eigenvalues, alone.eigenvalues, rtol=1e-6)
         np.testing.assert_allclose(basis.vectors, alone.vectors, atol=1e-4)
+    assert (tmp_path / "o" / "thumbnails" / "below__a.png").is_file()
+    assert "4 files done, 1 failed" in (tmp_path / "o" / "index.html").read_text()
     (shapes / "bad.npy").unlink()
     (tmp_path / "o" / "b" / "basis.safetensors").unlink()
     assert main(words) == 0
@@ -157,7 +159,7 @@ def test_embed_on_workers_takes_labels_keys_maps_and_new_rows(client: Any, tmp_p
     np.testing.assert_allclose(again, alone["embedding"], atol=2e-3)
 
 
-def _stopped(client: Any, function: Any, tasks: list[Any], title: str) -> Iterator[Any]:
+def _stopped(function: Any, tasks: list[Any], *_: Any) -> Iterator[Any]:
     yield 0, function(*tasks[0])
     raise KeyboardInterrupt
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from eigenprobe.errors import InputError
-from eigenprobe.host.files import atomic_path, default_cache_dir
+from eigenprobe.host.files import atomic_path
 
 
 def test_whole_or_nothing(tmp_path: Path) -> None:
@@ -31,11 +31,3 @@ def test_unwritable_places_are_bad_input(tmp_path: Path) -> None:
         atomic_path(tmp_path / "file" / "below.txt"),
     ):
         pass
-
-
-def test_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("EIGENPROBE_CACHE", str(tmp_path / "mine"))
-    assert default_cache_dir() == tmp_path / "mine"
-    monkeypatch.delenv("EIGENPROBE_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_cache_dir() == tmp_path / "eigenprobe"

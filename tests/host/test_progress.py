@@ -37,8 +37,10 @@ def _off_afterwards() -> Iterator[None]:
     progress.enable(False)
 
 
-def test_items_pass_through_and_the_library_is_silent(terminal: Terminal) -> None:
-    assert list(progress.track(range(5), "counting")) == [0, 1, 2, 3, 4]
+def test_the_library_is_silent(terminal: Terminal) -> None:
+    with progress.Progress("counting", total=5) as bar:
+        bar.advance(2)
+    assert bar.done == 2
     assert terminal.getvalue() == ""
 
 
@@ -57,7 +59,8 @@ def test_bars_of_a_program_in_a_terminal(terminal: Terminal) -> None:
         raise RuntimeError
     assert "reading a.obj" in shown and "fitting" in shown and "25%" in shown and "loss 3" in shown
     terminal.truncate(0)
-    assert list(progress.track(iter("abc"), "letters", total=3)) == ["a", "b", "c"]
+    with progress.Progress("letters", total=3) as bar:
+        bar.advance()
     assert "letters" in terminal.getvalue() and "fitting" not in terminal.getvalue()
 
 

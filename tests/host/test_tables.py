@@ -15,5 +15,5 @@ def test_facts_in_words() -> None:
         "yes",
         "500 values",
     ]
-    assert say({"a": [1, 2]}) == "a 1, 2"
+    assert say({"a": [1, 2]}) == "a: 1, 2"
     assert "&lt;b&gt;" in html_table("<b>", facts) and "500 values" in html_table("<b>", facts)

@@ -49,7 +49,7 @@ def test_foreign_and_damaged_weights(folder, tmp_path):
     config = json.loads((other / "config.json").read_text())
     config["network"]["width"] = 64
     (other / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match="do not fit"):
+    with pytest.raises(InputError, match="size mismatch"):
         SpectralModel.from_pretrained(other)
     network = SpectralNetwork(SMALL)
     torch.nn.init.constant_(network.bias.bias, torch.nan)

@@ -35,7 +35,7 @@ def test_a_run_that_goes_on_keeps_the_rows(tmp_path: Path) -> None:
     told = ["2 separate <parts>", "strays"]
     index.done(Path("in/a.obj"), tmp_path / "a" / "report.html", told, points=10, seconds=0.5)
     index.failed({Path("in/<b>.obj"): "empty"})
-    page, table = index.write()
+    (page, _), (table, _) = index.write()
     again = Index.of(tmp_path, "second")
     again.done(Path("in/c.obj"), tmp_path / "c" / "report.html", points=12)
     again.write()

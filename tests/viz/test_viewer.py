@@ -161,13 +161,9 @@ def test_the_body_of_a_refused_request_is_not_the_next_one(viewer: Viewer) -> No
     outer = f"POST /choice HTTP/1.1\r\nHost: {own}\r\nOrigin: http://evil.example\r\n"
     outer += f"Content-Length: {len(inner)}\r\n\r\n"
     found = _answer(viewer, outer + inner)
-    assert (
-        found.startswith(b"HTTP/1.1 403")
-        and b"HTTP/1.1 204" not in found
-        and b"Connection: close" in found
-    )
+    assert found.startswith(b"HTTP/1.0 403") and found.count(b"HTTP/1.") == 1
     assert viewer.choice["index"] != 7
-    assert _answer(viewer, inner).startswith(b"HTTP/1.1 204") and viewer.choice["index"] == 7
+    assert _answer(viewer, inner).startswith(b"HTTP/1.0 204") and viewer.choice["index"] == 7
 
 
 def test_it_is_not_framed_and_odd_headers_are_refused(

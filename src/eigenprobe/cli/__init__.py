@@ -18,28 +18,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 if TYPE_CHECKING:
     from cyclopts import App
 
     from .session import Session
 
-COMPLETION, SHELLS = "--completion", ("bash", "zsh", "fish")
+COMPLETION = "--completion"
 COMMANDS = "eigenprobe.commands"  # entry points: functions that return a command
 TERMINATED = 128 + signal.SIGTERM
 READING = ("decompose", "embed", "encode", "view", "export")  # whose first word is a file
 # Options that do not change a result.
 PASSING = ("shapes", "force", "report", "compare", "keep_rows", "scheduler")
-MOST_SEEDS = 1 << 32  # of the generators that follow from --seed
 CHATTY = ("lightning", "lightning.pytorch", "lightning.fabric", "matplotlib")
-SUMMARY = f"""Spectral decompositions of any point cloud: basis vectors, eigenvalues and mass.
+SUMMARY = """Spectral decompositions of any point cloud: basis vectors, eigenvalues and mass.
 
 eigenprobe demo                            see it work on a built-in shape
 eigenprobe decompose bunny.obj -k 50       a shape: basis, eigenvalues, a report
 eigenprobe embed table.npz --labels names  a table: coordinates and a map
-
-{COMPLETION} {"|".join(SHELLS)} prints a script that completes words in a shell.
 """
 
 
@@ -57,7 +54,14 @@ def commands(words: Sequence[str] = ()) -> App:
     beside = [entry.load()() for entry in sorted(entry_points(group=COMMANDS))]
     last = (tour.view, tour.export, tour.demo)
     version: Any = {"version": f"eigenprobe {__version__}", "version_flags": "--version"}
-    return group("eigenprobe", SUMMARY, *first, *beside, *last, **version)
+    app = group("eigenprobe", SUMMARY, *first, *beside, *last, **version)
+    app.command(completion, name=COMPLETION)
+    return app
+
+
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Print a script that completes words in a shell."""
+    print(commands([COMPLETION]).generate_completion(shell=shell))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -72,14 +76,14 @@ def main(argv: list[str] | None = None) -> int:
             gc.freeze()  # the process ends: collecting what it holds would take a second of silence
         return code
     except (KeyboardInterrupt, SystemExit) as stop:
-        word, code = str(stop) or "interrupted", 130
-        if isinstance(stop, SystemExit):
-            if stop.code != TERMINATED:
-                raise
-            word, code = "terminated", TERMINATED
+        if isinstance(stop, SystemExit) and stop.code != TERMINATED:
+            raise
+        terminated = isinstance(stop, SystemExit)
         if debug:
             traceback.print_exc()
-        return _fail(": ".join([word, *getattr(stop, "__notes__", ())]), code)
+        word = "terminated" if terminated else str(stop) or "interrupted"
+        notes = getattr(stop, "__notes__", ())
+        return _fail(": ".join([word, *notes]), TERMINATED if terminated else 130)
     except BrokenPipeError:
         # The reader (head, less) has closed the pipe. Point stdout elsewhere so that Python's exit
         # does not complain.
@@ -97,73 +101,54 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if words[:1] == [COMPLETION]:
-        if len(words) != 2 or words[1] not in SHELLS:
-            given = " ".join(words[1:])
-            return _fail(f"{COMPLETION} takes one of {', '.join(SHELLS)}, got {given!r}", 2)
-        print(commands(words).generate_completion(shell=words[1]))  # type: ignore[arg-type]
-        return 0
     from cyclopts import CycloptsError
 
+    from ..errors import InputError, near, near_path
+    from ..host.files import address
+    from ..host.progress import Progress
     from .session import Session
 
-    if len(words) > 1 and words[0] in READING and not words[1].startswith("-"):
-        from ..errors import InputError, near_path
-        from ..host.files import address
-
+    path = Path(words[1]) if len(words) > 1 and words[0] in READING else Path()
+    if not str(path).startswith("-") and not path.exists() and address(path) is None:
         # Said before the library is imported, which takes seconds.
-        if not (path := Path(words[1])).exists() and address(path) is None:
-            raise InputError(f"no such file or folder: {path}{near_path(path)}")
-    app = commands(words)
+        raise InputError(f"no such file or folder: {path}{near_path(path)}")
     try:
-        chosen, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+        chosen, bound, _ = commands(words).parse_args(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        from ..errors import near
-
         names = " ".join(["eigenprobe", *(error.command_chain or ())])
         asked = near(words[0], ("--version", "--help", COMPLETION))
         return _fail(f"{error}{asked} (see {names} --help)", 2)
     found = chosen(*bound.args, **bound.kwargs)
-    if found is None:  # the help, or the version
+    if found is None:  # the help, the version or a completion
         return 0
     function, options = found
     session = options.pop("session", None) or Session()
     usual = {name: each.default for name, each in signature(function).parameters.items()}
-    changed = {name: value for name, value in options.items() if value != usual.get(name)}
-    session.asked = {name: value for name, value in changed.items() if name not in PASSING}
-    from ..host.progress import Progress
-
-    with _opened(session), Progress(function.__name__):
-        scheduler = options.pop("scheduler", None) if "shapes" in options else None
-        if scheduler is not None:
-            from .cluster import spread_files
-
-            spread_files(function, options, session, scheduler)
-        else:
-            try:
-                function(**options, session=session)
-            except (KeyboardInterrupt, SystemExit) as stop:
-                if session.written and not hasattr(stop, "__notes__"):
-                    stop.add_note(f"wrote {', '.join(str(path) for path, _ in session.written)}")
-                raise
+    for name, value in options.items():
+        if value != usual.get(name) and name not in PASSING:
+            session.asked[name] = value
+    session.command = function.__name__
+    with _opened(session), Progress(session.command):
+        try:
+            function(**options, session=session)
+        except (KeyboardInterrupt, SystemExit) as stop:
+            if session.written and not hasattr(stop, "__notes__"):
+                stop.add_note(f"wrote {', '.join(str(path) for path, _ in session.written)}")
+            raise
     return 0
 
 
 @contextmanager
 def _opened(session: Session) -> Iterator[None]:
     """Logging, warnings and progress follow the shared options until the command ends."""
-    from ..errors import EigenprobeWarning, InputError
+    from ..errors import EigenprobeWarning
     from ..host import progress
 
-    if not 0 <= session.seed < MOST_SEEDS:
-        raise InputError(f"--seed takes a number from 0 to {MOST_SEEDS - 1}, got {session.seed}")
-    logger, handler = logging.getLogger("eigenprobe"), logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    logger.addHandler(handler)
-    level = logging.INFO if session.verbose else logging.ERROR
-    levels = {each: each.level for each in (logger, *map(logging.getLogger, CHATTY))}
-    for each in levels:
-        each.setLevel(logging.DEBUG if session.debug and each is logger else level)
+    logging.basicConfig(format="%(message)s", level=logging.ERROR)
+    for name in ("eigenprobe", *CHATTY):
+        logging.getLogger(name).setLevel(logging.INFO if session.verbose else logging.ERROR)
+    if session.debug:
+        logging.getLogger("eigenprobe").setLevel(logging.DEBUG)
 
     def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         """Our own warnings in one line each; other libraries' only for someone who is debugging."""
@@ -181,9 +166,6 @@ def _opened(session: Session) -> Iterator[None]:
             yield
     finally:
         progress.enable(False)
-        logger.removeHandler(handler)
-        for each, before in levels.items():
-            each.setLevel(before)
 
 
 def _fail(line: str, code: int) -> int:

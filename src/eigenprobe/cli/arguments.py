@@ -9,7 +9,6 @@ docstring is the summary, ``Examples:`` is printed as it is, ``Args:`` gives eac
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -47,24 +46,20 @@ def command(function: Function, name: str = "", library: Function | None = None)
     ``**options``, with their types, defaults and descriptions, as far as they can be typed: words,
     numbers, and ``.npy`` files for arrays.
     """
-    own, hints = inspect.signature(function), get_type_hints(function)
-    lines: dict[str, str] = {}
-    parameters = [each for each in own.parameters.values() if each.kind != each.VAR_KEYWORD]
+    own, hints, lines = inspect.signature(function).parameters, get_type_hints(function), {}
+    parameters = [each for each in own.values() if each.kind != each.VAR_KEYWORD]
     if library is not None:
-        lines |= descriptions(library)
+        lines, known = descriptions(library), get_type_hints(library)
         for each in inspect.signature(library).parameters.values():
-            hint, given = get_type_hints(library)[each.name], each.default is not each.empty
-            known = each.name in own.parameters or each.name in SHARED
-            if given and not known and (typed := _typed(hint)) is not None:
-                lines[each.name] = lines.get(each.name, "") + (
-                    ARRAY if Any in get_args(hint) else ""
-                )
+            new = each.default is not each.empty and each.name not in (*own, *SHARED)
+            if new and (typed := _typed(known[each.name])) is not None:
                 hints[each.name] = typed
+                lines[each.name] += ARRAY if Any in get_args(known[each.name]) else ""
                 parameters.append(each.replace(kind=each.KEYWORD_ONLY))
     lines |= descriptions(function)
 
     def chosen(*positional: Any, **options: Any) -> Any:
-        return function, dict(zip(own.parameters, positional, strict=False)) | options
+        return function, dict(zip(own, positional, strict=False)) | options
 
     found = []
     for each in parameters:
@@ -72,21 +67,17 @@ def command(function: Function, name: str = "", library: Function | None = None)
             found.append(each.replace(annotation=Session | None, default=None))
             continue
         # "--no-force" says nothing new: only what is on by default can be switched off
-        negative = None if each.default is True else ""
-        about = Parameter(
-            CALLED.get(each.name),
-            help=lines[each.name],
-            negative=negative,
-            consume_multiple=get_origin(hints[each.name]) is list,
-        )
+        more: Any = {"negative": None if each.default is True else ""}
+        more["consume_multiple"] = get_origin(hints[each.name]) is list
+        about = Parameter(CALLED.get(each.name), help=lines[each.name], **more)
         found.append(each.replace(annotation=Annotated[_exact(hints[each.name]), about]))
     found.sort(key=lambda each: (each.kind, each.name == "session"))
     chosen.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
     chosen.__annotations__ = {each.name: each.annotation for each in found}
-    parts = re.split(r"\n\s*(?=Examples:\n|Args:\n)", inspect.getdoc(function) or "")
-    more: Any = {"help_epilogue": parts[1].rstrip() if len(parts) > 2 else None}
-    app = App(name or function.__name__, help=parts[0], help_format="plaintext", **more)
-    app.version_flags = ()
+    summary, _, examples = (inspect.getdoc(function) or "").partition("\n\nExamples:\n")
+    epilogue = "Examples:\n" + examples.partition("\n\nArgs:\n")[0] if examples else None
+    help: Any = {"help": summary, "help_format": "plaintext", "help_epilogue": epilogue}
+    app = App(name or function.__name__, version_flags=(), **help)
     app.default(chosen)
     return app
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from math import inf
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..errors import InputError, heard_warnings
 from ..host import progress
 from ..host.files import Facts, address, atomic_path, load_npy
+from .cluster import spread
 from .session import Session, explanation
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..basis import Basis
-    from ..viz.index import Index
 
 METHODS: dict[str, tuple[str, ...]] = {  # that take an option
     "steps": ("network",),
@@ -28,21 +27,16 @@ METHODS: dict[str, tuple[str, ...]] = {  # that take an option
     **dict.fromkeys(("smoother", "neighbours"), ("direct", "network")),
 }
 BASIS, SUMMARY = "basis.safetensors", "summary.json"  # what is written first and last
-BATCH = 64  # shapes that a device solves together
-HOSTS = ("cpu",)  # devices on which they gain nothing by that
-SMALL = 20_000  # points of each of these at most: more keep a device busy alone
-LARGEST = 20_000_000  # points decomposed at once: some 100 GB at fifty vectors
 
 
 class Read(NamedTuple):
-    """The points of a file, its faces where they are exactly the vertices, which of its points
-    they are, and what was said while it was read.
+    """The points of a file, its faces where they are exactly the vertices, and which of its points
+    they are.
     """
 
     points: NDArray[np.floating]
     faces: NDArray[np.int64] | None = None
     rows: NDArray[np.int64] | None = None
-    warnings: tuple[str, ...] = ()
 
 
 def library() -> Callable[..., Any]:
@@ -121,8 +115,7 @@ def decompose(
     usual = {"steps": None, "model": "surface", "refine": 0}
     options |= {name: value for name, value in own.items() if value != usual[name]}
     choice: dict[str, Any] = {"samples": samples, "columns": columns, "key": key, "volume": volume}
-    settings = {"k": k, "method": method, **_settings(options, method)}
-    settings |= {"seed": session.seed, "device": session.device()}
+    settings = {"k": k, "method": method, "seed": session.seed, **_settings(options, method)}
 
     def read(file: Path) -> Read:
         cloud = read_points(file, seed=session.seed, **choice)
@@ -132,31 +125,27 @@ def decompose(
             )
         return cloud
 
-    def solve(points: object, rows: NDArray[np.int64] | None = None) -> Any:
-        return library()(
-            points, **{name: _rows_of(value, rows) for name, value in settings.items()}
-        )
+    def solve(cloud: Read) -> Basis:
+        own = {name: _rows_of(value, cloud.rows) for name, value in settings.items()}
+        return library()(cloud.points, device=session.device(), **own)
 
-    def write(file: Path, basis: Basis, began: float) -> Path:
-        write_basis(root / named[file], basis, report, session, began, compare, keep_rows)
-        session.say(f"decomposed {_summary(basis, method)}")
-        return root / named[file] / ("report.html" if report else BASIS)
+    def work(file: Path, folder: Path, session: Session) -> tuple[Basis, Path]:
+        basis = solved(session, file, read, solve)
+        seconds = write_basis(folder, basis, report, session, compare, keep_rows)
+        d = 0 if basis.points is None else basis.points.shape[1]
+        size = f"{basis.n} points{'' if d == 3 else f' in {d} dimensions'}, {basis.k} vectors"
+        session.finish(f"decomposed {file.name}: {size}, {method},", seconds)
+        return basis, folder / ("report.html" if report else BASIS)
 
-    arrays = any(hasattr(value, "shape") for value in settings.values())
-    alone = settings["device"] in HOSTS or arrays
-    job = FileJob("decompose", session, read, solve, write, 0 if alone else SMALL)
     named = places(shapes, session.out)
-    if [*named] == shapes[:1]:
-        file = shapes[0]
-        cloud = job.load(file)
-        folder = session.folder(file.stem)
+    if [*named] == shapes[:1] and scheduler is None:
+        folder = session.folder(shapes[0].stem)
         session.refuse_existing(folder / BASIS, force)
-        basis = job.basis(file, cloud)
-        write_basis(folder, basis, report, session, 0.0, compare, keep_rows)
-        session.finish(f"decomposed {_summary(basis, method)},")
-        return
-    root = session.folder("decomposed")
-    job.run_all(root, {file: root / name for file, name in named.items()}, force)
+        work(shapes[0], folder, session)
+    else:
+        root = session.folder("decomposed")
+        targets = {file: root / name for file, name in named.items()}
+        work_all(work, targets, root, session, force, scheduler)
 
 
 def _settings(options: dict[str, Any], method: str) -> dict[str, Any]:
@@ -182,152 +171,118 @@ def _rows_of(value: Any, rows: NDArray[np.int64] | None) -> Any:
     return value if whole else value[rows]
 
 
-def _summary(basis: Basis, method: str) -> str:
-    d = 0 if basis.points is None else basis.points.shape[1]
-    size = f"{basis.n} points{'' if d == 3 else f' in {d} dimensions'}, {basis.k} vectors"
-    return f"{basis.info['source']}: {size}, {method}"
+def solved(
+    session: Session, file: Path, read: Callable[[Path], Read], solve: Callable[[Read], Basis]
+) -> Basis:
+    """The basis of a file, which knows its faces and rows and what was said of it."""
+    progress.stage(f"reading {file.name}")
+    session.source = file.name
+    with heard_warnings() as told:
+        cloud = read(file)
+    progress.stage(f"decomposing {file.name}: {len(cloud.points)} points")
+    basis = solve(cloud)
+    told += basis.info.get("warnings", ())
+    info = {**basis.info, "source": file.name, "warnings": told}
+    return replace(basis, faces=cloud.faces, rows=cloud.rows, info=info)
 
 
-@dataclass(frozen=True)
-class FileJob:
-    """Files to bases: how one is read, solved and written by a command."""
+def work_all(
+    work: Callable[[Path, Path, Session], tuple[Basis, Path]],
+    targets: Mapping[Path, Path],
+    folder: Path,
+    session: Session,
+    force: bool,
+    scheduler: str | None,
+) -> None:
+    """Do every file that has no target yet, here or as a task of a worker, with an index of the
+    folder; an error where one failed. ``work`` returns the basis of a file and what to open.
 
-    command: str
-    session: Session
-    read: Callable[[Path], Read]
-    # points and their rows to a basis, or a list of points to a list of bases
-    solve: Callable[..., Any]
-    # of a basis, begun at some second of the command; what to open
-    write: Callable[[Path, Basis, float], Path]
-    most: float = inf  # points of a cloud that is solved together with others
+    One bad file among thousands does not end the run.
+    """
+    from ..viz.index import Index
 
-    def load(self, file: Path) -> Read:
-        progress.stage(f"reading {file.name}")
-        self.session.source = file.name
-        with heard_warnings() as told:
-            return self.read(file)._replace(warnings=tuple(told))
+    session.same_settings(folder, force)
+    name = session.command
+    files = [file for file, target in targets.items() if force or not finished(target, file)]
+    index = Index.of(folder, f"{name}d in {folder.name}".capitalize())
+    part = replace(session, quiet=session.quiet or scheduler is not None)
+    tasks = [(work, file, targets[file], folder, part) for file in files]
+    failed: dict[Path, str] = {}
+    kept = done = len(targets) - len(files)
+    try:
+        for number, result in spread(_work_one, tasks, name, scheduler if tasks else None):
+            if isinstance(result, str):
+                failed[files[number]] = result
+                continue
+            done += 1
+            session.written.extend(result[0])
+            index.rows.update(result[1])
+    except (KeyboardInterrupt, SystemExit) as stop:
+        stop.add_note(f"{done} of {len(targets)} done; run again to go on")
+        raise
+    finally:
+        index.failed(failed)
+        session.written[:0] = index.write()
+    session.skipped(failed)
+    there = f", {kept} already there (--force does them anew)," if kept else ""
+    session.finish(f"{name}d {done - kept} of {len(targets)} shapes{there}")
+    if failed:
+        first = next(iter(failed.values()))
+        raise InputError(f"{len(failed)} of {len(targets)} shapes were not {name}d; first: {first}")
 
-    def basis(self, file: Path, cloud: Read | None = None, basis: Basis | None = None) -> Basis:
-        """The basis of a file (known, where it was solved with others), and what the file says of
-        it."""
-        cloud = self.load(file) if cloud is None else cloud
-        if basis is None:
-            progress.stage(f"decomposing {file.name}: {len(cloud.points)} points")
-            self.session.source = file.name
-            basis = self.solve(cloud.points, cloud.rows)
-        told = [*cloud.warnings, *basis.info.get("warnings", ())]
-        info = {**basis.info, "source": file.name, "warnings": told}
-        return replace(basis, faces=cloud.faces, rows=cloud.rows, info=info)
 
-    def batch(self, files: list[Path]) -> dict[Path, tuple[Read, Basis]]:
-        """The small clouds among the files, solved at once: one alone does not fill a device; none
-        where that fails.
-        """
-        clouds: dict[Path, Read] = {}
-        for file in files if self.most else ():
-            with suppress(Exception):  # said when this file is solved alone
-                if len((cloud := self.load(file)).points) <= self.most:
-                    clouds[file] = cloud
-        self.session.source = ""
-        # RuntimeError: also what a linear solver says of a shape that it cannot take
-        with suppress(InputError, RuntimeError):
-            bases = self.solve([cloud.points for cloud in clouds.values()]) if clouds else []
-            return {file: (clouds[file], basis) for file, basis in zip(clouds, bases, strict=True)}
-        return {}
+def _work_one(work: Any, file: Path, target: Path, folder: Path, session: Session) -> Any:
+    """What was written, and the row of the index with its picture; a text: why not."""
+    from ..viz.index import Index
 
-    def run_all(self, folder: Path, targets: Mapping[Path, Path], force: bool) -> None:
-        """Solve and write every file that has no target yet, with an index of the folder; an error
-        where one failed.
-
-        One bad file among thousands does not end the run.
-        """
-        from ..viz.index import Index
-
-        self.session.same_settings(folder, force)
-        files = [file for file, target in targets.items() if force or not finished(target, file)]
-        index = Index.of(folder, f"{self.command}d in {folder.name}".capitalize())
-        failed: dict[Path, str] = {}
-        kept, number = len(targets) - len(files), 0
-        try:
-            for number, file in enumerate(progress.track(files, self.command)):
-                if number % BATCH == 0:
-                    known = self.batch(files[number : number + BATCH])
-                began = self.session.running()
-                try:
-                    basis = self.basis(file, *known.pop(file, ()))
-                    enter(index, file, self.write(file, basis, began), basis)
-                except Exception as error:
-                    failed[file] = reason(error, self.session)
-        except (KeyboardInterrupt, SystemExit) as stop:
-            done = kept + number - len(failed)
-            stop.add_note(f"{done} of {len(targets)} done; run again to go on")
+    session = replace(session)
+    session.part = True
+    try:
+        basis, link = work(file, target, session)
+    except Exception as error:
+        if (line := explanation(error)) is None and session.debug:
             raise
-        finally:
-            index.failed(failed)
-            self.session.indexed(index)
-        self.session.finish_all(f"{self.command}d", len(targets), kept, failed)
-
-
-def enter(index: Index, file: Path, link: Path, basis: Basis) -> None:
-    """A basis as a row and a picture of the index of its folder."""
-    second = min(1, basis.k - 1)
+        kind = type(error).__name__
+        return line or f"an error of eigenprobe itself ({kind}): --debug shows where"
+    index, second = Index(folder, ""), min(1, basis.k - 1)
     figures: Facts = {"points": basis.n, "vectors": basis.k}
     figures["eigenvalue_2"] = float(basis.eigenvalues[second])
     figures["seconds"] = round(float(basis.info.get("seconds", 0.0)), 3)
-    index.done(file, link, basis.info.get("warnings", ()), **figures)
+    index.done(file, link, basis.info["warnings"], **figures)
     if basis.points is not None:
-        index.thumbnail(link, basis.points, basis.vectors[:, second], basis.faces)
-
-
-def reason(error: Exception, session: Session) -> str:
-    """Why a file among many could not be used; a bug is named as one and does not end the run."""
-    line = explanation(error)
-    if line is None and session.debug:
-        raise error
-    return line or f"an error of eigenprobe itself ({type(error).__name__}): --debug shows where"
+        held = basis.mass > (0 if basis.faces is None else -1)  # without outliers of a cloud
+        index.thumbnail(link, basis.points[held], basis.vectors[held, second], basis.faces)
+    return session.written, index.rows
 
 
 def write_basis(
-    folder: Path,
-    basis: Basis,
-    report: bool,
-    session: Session,
-    began: float,
-    compare: str | None = None,
-    keep_rows: bool = False,
-) -> None:
+    folder: Path, basis: Basis, report: bool, session: Session, compare: str | None, keep_rows: bool
+) -> float:
     """``basis.safetensors``, if wanted ``report.html``, and ``summary.json`` with the time of it
-    all in one folder.
+    all in one folder, which is returned.
     """
     import numpy as np
 
-    title = basis.info["source"]
     details = {name: value for name, value in basis.info.items() if name != "rows"}
     basis.save(path := folder / BASIS)
+    session.wrote(path, "the basis: ep.Basis.load(path)")
     if keep_rows and basis.rows is not None:
         rows = np.asarray(basis.rows)
-        with atomic_path(folder / "rows.npy") as temporary:
+        with atomic_path(path := folder / "rows.npy") as temporary:
             np.save(temporary, rows)
-        session.wrote(folder / "rows.npy", "the row of the file that each point is")
-    facts: Facts = {
-        "source": title,
-        "points": basis.n,
-        "vectors": basis.k,
-        "eigenvalues": basis.eigenvalues,
-    }
+        session.wrote(path, "the row of the file that each point is")
+    facts: Facts = {"points": basis.n, "vectors": basis.k, "eigenvalues": basis.eigenvalues}
+    progress.stage("estimating its error")
     with suppress(InputError):  # where half of the points have no such operator
-        progress.stage("estimating its error")
-        error = basis.uncertainty
-        facts["uncertainty"] = {"eigenvalues": error.eigenvalues, "vectors": error.vectors}
-        session.say(f"estimated from half of the points: {error}")
-    session.wrote(path, "the basis: ep.Basis.load(path)")
+        facts["uncertainty"] = vars(basis.uncertainty)
+        session.say(f"estimated from half of the points: {basis.uncertainty}")
     other = None
     if compare is not None:
         from ..evaluation import compare as measured
-        from ..viz.report import second_basis
+        from ..viz.report import open_basis
 
         progress.stage(f"comparing with {compare}")
-        other, name = second_basis(compare, basis, basis.points, basis.faces)
+        other, name = open_basis(compare, basis.k, basis)
         other = replace(other, info={**other.info, "method": name})
         if other.n == basis.n:
             agreed = measured(basis, other).cosine(min(10, basis.k, other.k))
@@ -335,13 +290,14 @@ def write_basis(
             session.say(f"agrees with {name} to |cosine| {agreed:.3f} up to k=10")
     if report:
         progress.stage("writing the report")
-        basis.report(page := folder / "report.html", title=title, compare=other, facts=details)
+        basis.report(
+            page := folder / "report.html", title=details["source"], compare=other, facts=details
+        )
         session.wrote(page, "open in any browser")
-    facts |= details | {
-        "seconds": round(session.stopped() - began, 3),
-        "seconds_solving": basis.info["seconds"],
-    }
+    facts |= details | {"seconds_solving": basis.info["seconds"]}
+    facts["seconds"] = round(session.seconds, 3)
     session.write_json(folder / SUMMARY, facts, "eigenvalues and facts")
+    return facts["seconds"]
 
 
 def read_points(
@@ -371,10 +327,6 @@ def read_points(
         return Read(geometry.sample_volume(read, samples or 4000, seed))
     read = covered(read, seed) if samples is None else read
     n, samples = len(read.vertices), samples or None
-    if samples is None and n > LARGEST:
-        raise InputError(
-            f"{shape} holds {n} points, at most {LARGEST} fit: choose some by --samples"
-        )
     if samples is None or samples == n or (at_most and samples > n):
         return Read(read.vertices, read.faces, read.rows)
     if samples > n and read.faces is not None:
@@ -387,11 +339,11 @@ def finished(place: Path, source: Path) -> bool:
     """Whether a run has written this file, or all of its files into this folder, since its source
     was last changed.
     """
-    written = [place] if place.is_file() else [place / name for name in (BASIS, SUMMARY)]
-    if not all(path.exists() for path in written):
-        return False
-    when = min(path.stat().st_mtime_ns for path in written)
-    return not source.exists() or source.stat().st_mtime_ns <= when
+    written = [place] if place.suffix == Path(BASIS).suffix else [place / BASIS, place / SUMMARY]
+    with suppress(FileNotFoundError):
+        when = min(path.stat().st_mtime_ns for path in written)
+        return not source.exists() or source.stat().st_mtime_ns <= when
+    return False
 
 
 def places(shapes: list[Path], out: Path | None) -> dict[Path, Path]:
@@ -407,12 +359,14 @@ def places(shapes: list[Path], out: Path | None) -> dict[Path, Path]:
     written = (out or Path("out")).resolve()
     found: dict[Path, Path] = {}
     for given in shapes:
-        folder = given.is_dir() or not given.suffix or address(given)
-        for file in find_shapes([given], below=True) if folder else [given]:
-            ours = folder and written in file.resolve().parents
-            if ours and written not in (given.resolve(), *given.resolve().parents):
-                continue
-            found.setdefault(file, Path(file.name) if file == given else file.relative_to(given))
+        if not given.is_dir() and given.suffix and not address(given):
+            found.setdefault(given, Path(given.name))
+            continue
+        inside = written in (given.resolve(), *given.resolve().parents)
+        for file in find_shapes([given], below=True):
+            if inside or written not in file.resolve().parents:
+                place = file.name if file == given else file.relative_to(given)
+                found.setdefault(file, Path(place))
     alike = Counter(name.with_suffix("") for name in {*found.values()})
     taken: Counter[Path] = Counter()
     for file, name in found.items():

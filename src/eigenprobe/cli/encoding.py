@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .clouds import FileJob, Read, places, read_points
+from .clouds import Read, places, read_points, solved, work_all
 from .session import Session
 
 if TYPE_CHECKING:
     from ..basis import Basis
+    from ..pretrained.model import SpectralModel
 
 ENDING = ".safetensors"
 
@@ -43,33 +45,35 @@ def encode(
         force: overwrite what an earlier run has written
         scheduler: address of a Dask scheduler, or processes: files go to its workers
     """
-    from ..pretrained.model import SpectralModel
-
-    named = places(shapes, session.out)
-    if session.out is not None and session.out.suffix == ENDING and len(named) == 1:
-        folder, targets = None, dict.fromkeys(named, session.out)
-    else:
-        folder = session.folder("encoded")
-        targets = {file: folder / f"{name}{ENDING}" for file, name in named.items()}
-    if single := folder is None or [*named] == shapes[:1]:
-        session.refuse_existing(targets[first := next(iter(named))], force)
-    given: dict[str, Any] = {"k": k, "ritz": ritz, "refine": refine}
-    network, device = SpectralModel.from_pretrained(model), session.device()
 
     def read(file: Path) -> Read:
         return read_points(file, samples, False, session.seed, at_most=True)
 
-    def solve(points: object, rows: object = None) -> Any:
-        return network.encode(points, device=device, **given)
+    def solve(cloud: Read) -> Basis:
+        options: Any = {"k": k, "ritz": ritz, "refine": refine, "device": session.device()}
+        return _loaded(model).encode(cloud.points, **options)
 
-    def write(file: Path, basis: Basis, began: float) -> Path:
-        basis.save(targets[file])
-        session.wrote(targets[file], f"{basis.n} points, {basis.k} vectors")
-        return targets[file]
+    def work(file: Path, target: Path, session: Session) -> tuple[Basis, Path]:
+        basis = solved(session, file, read, solve)
+        basis.save(target)
+        session.wrote(target, f"{basis.n} points, {basis.k} vectors")
+        session.finish(f"encoded {file.name}")
+        return basis, target
 
-    job = FileJob("encode", session, read, solve, write)
-    if folder is None or single:
-        write(first, job.basis(first), 0.0)
-        session.finish("encoded 1 of 1 shapes")
+    named, one = places(shapes, session.out), session.out
+    if one is None or one.suffix != ENDING or len(named) > 1:
+        folder, one = session.folder("encoded"), None
+    targets = {file: one or folder / f"{name}{ENDING}" for file, name in named.items()}
+    if one is not None or ([*named] == shapes[:1] and scheduler is None):
+        session.refuse_existing(targets[first := next(iter(named))], force)
+        work(first, targets[first], session)
     else:
-        job.run_all(folder, targets, force)
+        work_all(work, targets, folder, session, force, scheduler)
+
+
+@cache
+def _loaded(model: str) -> SpectralModel:
+    """Once in every process."""
+    from ..pretrained.model import SpectralModel
+
+    return SpectralModel.from_pretrained(model)

@@ -7,18 +7,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from ..errors import InputError, missing_extra
 from ..host import progress
 from ..host.files import reading, writable_folder, write_json
-
-if TYPE_CHECKING:
-    from ..viz.index import Index
 
 SETTINGS = "settings.json"  # of a folder of results
 LISTED = 12  # files named in the closing summary
@@ -35,8 +33,8 @@ def explanation(error: Exception) -> str | None:
     return (missing_extra(error) or None) if isinstance(error, ModuleNotFoundError) else None
 
 
-def _option(*names: str, help: str) -> Parameter:
-    return Parameter(name=names or None, help=help, negative="")
+def _option(*names: str, **more: Any) -> Parameter:
+    return Parameter(name=names or None, negative="", **more)
 
 
 @Parameter(name="*", group="Shared options")
@@ -45,35 +43,27 @@ class Session:
     """The options that every command has, and the list of files written so far."""
 
     device_name: Annotated[str, _option("--device", help="auto, cpu, cuda, cuda:1, ...")] = "auto"
-    seed: Annotated[int, _option(help="every random choice follows from it")] = 0
+    seed: Annotated[
+        int, _option(help="every random choice follows from it", validator=Number(gte=0, lt=2**32))
+    ] = 0
     out: Annotated[Path | None, _option("--out", "-o", help="output folder, made if need be")] = (
         None
     )
     verbose: Annotated[bool, _option("--verbose", "-v", help="say more while working")] = False
     quiet: Annotated[bool, _option("--quiet", "-q", help="say nothing but errors")] = False
     debug: Annotated[bool, _option(help="on an error show the whole traceback")] = False
-    started: Annotated[float, Parameter(parse=False)] = field(default_factory=time.monotonic)
-    written: Annotated[list[tuple[Path, str]], Parameter(parse=False)] = field(default_factory=list)
-    ended: Annotated[float | None, Parameter(parse=False)] = None
-    asked: Annotated[dict[str, Any], Parameter(parse=False)] = field(default_factory=dict)
-    source: Annotated[str, Parameter(parse=False)] = ""  # the file that is worked on
+
+    def __post_init__(self) -> None:
+        self.started = time.monotonic()
+        self.written: list[tuple[Path, str]] = []
+        self.asked: dict[str, Any] = {}  # options that change results
+        self.command = self.source = ""  # of the command line, and the file that is worked on
+        self.part = False  # of a command on many files
 
     @property
     def seconds(self) -> float:
-        """Since the command began, until it was `stopped`."""
-        return (time.monotonic() if self.ended is None else self.ended) - self.started
-
-    def running(self) -> float:
-        """The seconds so far, of a command that goes on."""
-        self.ended = None
-        return self.seconds
-
-    def stopped(self) -> float:
-        """The seconds of the whole command, to be saved; what is printed at the end is the same
-        number.
-        """
-        self.ended = time.monotonic()
-        return round(self.seconds, 3)
+        """Since the command began."""
+        return time.monotonic() - self.started
 
     def say(self, text: str) -> None:
         """One line for the person at the terminal."""
@@ -85,30 +75,13 @@ class Session:
         """The device by name, ``auto`` resolved; an error where this machine has no such device."""
         from ..host.device import resolved
 
-        try:
-            return str(resolved(self.device_name))
-        except InputError as error:
-            reason = str(error).partition(" cannot")[2]
-            raise InputError(f"--device {self.device_name} cannot{reason}") from error
+        return str(resolved(self.device_name))
 
     def folder(self, default: str) -> Path:
         """The output folder, made now: a folder that cannot be written should fail before the work,
         not after.
         """
         return writable_folder(self.out if self.out is not None else Path("out") / default)
-
-    def resumes(self, folder: Path, resume: str = "auto") -> None:
-        """Say from which step each training in ``folder`` goes on that an earlier run has left
-        there.
-        """
-        import torch
-
-        for last in sorted(folder.rglob("last.ckpt")) if resume == "auto" else []:
-            with reading(last, "a checkpoint"):
-                step = torch.load(last, map_location="cpu", weights_only=True, mmap=True)[
-                    "global_step"
-                ]
-            self.say(f"going on from step {step} in {last}")
 
     def skipped(self, failed: Mapping[Any, str]) -> None:
         """One line for every input that could not be used, and why."""
@@ -119,33 +92,19 @@ class Session:
         """An error where an earlier run has filled ``folder`` with other settings; else they are
         written there.
         """
-        now = {name: str(value) for name, value in {**self.asked, "seed": self.seed}.items()}
-        known = None
-        if (path := folder / SETTINGS).is_file() and not force:
+        path, now = folder / SETTINGS, {"seed": str(self.seed)}
+        now |= {name: str(value) for name, value in self.asked.items()}
+        if path.is_file() and not force:
             with reading(path):
                 known = json.loads(path.read_text(encoding="utf-8"))
-        if known is not None and known != now:
-            name = next(name for name in {**known, **now} if known.get(name) != now.get(name))
-            was, wanted = known.get(name, "unset"), now.get(name, "unset")
-            raise InputError(
-                f"{folder} holds results of other settings ({name} was {was}, now {wanted}): "
-                "choose another --out, or do all of it again by --force"
-            )
+            for name in {**known, **now}:
+                was, wanted = known.get(name, "unset"), now.get(name, "unset")
+                if was != wanted:
+                    raise InputError(
+                        f"{folder} holds results of other settings ({name} was {was}, now "
+                        f"{wanted}): choose another --out, or do all of it again by --force"
+                    )
         write_json(path, now)
-
-    def indexed(self, index: Index) -> None:
-        """Write the index of a folder of results, and name it first."""
-        page, table = index.write()
-        self.written[:0] = [(page, "open in any browser"), (table, "for a spreadsheet")]
-
-    def finish_all(self, done: str, files: int, kept: int, failed: Mapping[Any, str]) -> None:
-        """The end of a command over many shapes; an error where one failed."""
-        self.skipped(failed)
-        there = f", {kept} already there (--force does them anew)," if kept else ""
-        self.finish(f"{done} {files - kept - len(failed)} of {files} shapes{there}")
-        if failed:
-            first = next(iter(failed.values()))
-            raise InputError(f"{len(failed)} of {files} shapes were not {done}; first: {first}")
 
     def refuse_existing(self, path: Path, force: bool, other: str = "another --out") -> None:
         """An error, before the work, where an earlier run has written there."""
@@ -163,11 +122,13 @@ class Session:
         write_json(path, facts)
         self.wrote(path, what)
 
-    def finish(self, headline: str) -> None:
+    def finish(self, headline: str, seconds: float | None = None) -> None:
         """The closing summary: what was done, and what was written where."""
         from rich.filesize import decimal
 
-        self.say(f"{headline} in {self.seconds:.1f} s")
+        if self.part:
+            return self.say(headline.rstrip(","))
+        self.say(f"{headline} in {self.seconds if seconds is None else seconds:.1f} s")
         shown = self.written if len(self.written) <= LISTED + 1 else self.written[:LISTED]
         width = max((len(str(path)) for path, _ in shown), default=0)
         for path, what in shown:

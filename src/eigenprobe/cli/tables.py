@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import InputError, near_path, warn
 from ..host import progress
-from ..host.files import atomic_path, write_npz
+from ..host.files import Facts, atomic_path, write_npz
 from .session import Session
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from ..io.rows import Rows
@@ -129,23 +128,19 @@ def embed(
         beside["images"] = np.asarray([table.parent / str(name) for name in read(images).labels])
     rows = None
     if scheduler is None or labels is not None:
-        rows = read(labels)
-        kept = _complete(table, rows, missing)
+        rows, count, kept = _complete(table, read(labels), missing)
         for name, values in beside.items():
-            if values is not None and len(values) != rows.features.shape[0]:
-                wrong = f"expected {rows.features.shape[0]}, got {len(values)}"
-                raise InputError(f"a row has one of the {name}: {wrong}")
-        rows = rows._replace(features=rows.features[kept])
-        if rows.labels is not None:
-            rows = rows._replace(labels=rows.labels[kept])
+            if values is not None and len(values) != count:
+                raise InputError(
+                    f"a row has one of the {name}: expected {count}, got {len(values)}"
+                )
         beside = {name: None if each is None else each[kept] for name, each in beside.items()}
     fresh = None
     if new is not None:
         names: Any = {"columns": chosen, "drop": left_out}
         if tabular:
             names = {"columns": [] if rows is None else rows.names}
-        others = read_table(new, key=key, **names)
-        fresh = others.features[_complete(new, others, missing)]
+        fresh = _complete(new, read_table(new, key=key, **names), missing)[0].features
     if scheduler is not None or rows is None:
         source = (table, labels, key)
         estimator, arrays = _spread_rows(
@@ -184,40 +179,42 @@ def embed(
         write_scatter(page := folder / "report.html", arrays["embedding"], **drawn)
         session.wrote(page, "open in any browser")
     count = len(arrays["embedding"])
-    facts = {
+    facts: Facts = {
         "rows": count,
         "coordinates": k,
-        "seconds": session.stopped(),
-        "eigenvalues": arrays["eigenvalues"],
+        "seconds": (seconds := round(session.seconds, 3)),
     }
+    facts["eigenvalues"] = arrays["eigenvalues"]
     session.write_json(folder / "summary.json", facts, "eigenvalues and facts")
-    session.finish(f"embedded {table.name}: {count} rows, {k} coordinates, {solver},")
+    session.finish(f"embedded {table.name}: {count} rows, {k} coordinates, {solver},", seconds)
 
 
 def _words(given: str | None) -> list[str]:
     return [] if given is None else [word.strip() for word in given.split(",") if word.strip()]
 
 
-def _complete(path: Path, table: Table, missing: str) -> slice | NDArray[np.int64]:
-    """Rows without missing values: a slice of all of them, or numbers where others are left out."""
+def _complete(path: Path, table: Table, missing: str) -> tuple[Table, int, Any]:
+    """The rows without missing values, how many there were, and which of them these are."""
     import numpy as np
     from scipy.sparse import issparse
 
     features = table.features
+    n = features.shape[0]
     if issparse(features) or features.dtype.kind != "f":
-        return slice(None)
+        return table, n, slice(None)
     if (whole := np.isfinite(features).all(1)).all():
-        return slice(None)
-    bad = int((~whole).sum())
+        return table, n, slice(None)
+    kept = np.flatnonzero(whole)
     if missing == "error":
         row = int(np.argmin(whole))
         column = table.names[int(np.argmin(np.isfinite(features[row])))]
         line = f" (line {row + 2})" if path.suffix.lower() in (".csv", ".tsv") else ""
-        count = f", and {bad - 1} more rows" if bad > 1 else ""
+        count = f", and {n - len(kept) - 1} more rows" if n > len(kept) + 1 else ""
         where = f"{path}: row {row}{line} has no number in column {column}{count}"
         raise InputError(f"{where}; --missing drop leaves such rows out")
-    warn(f"{path.name}: {bad} of {len(whole)} rows have missing values and are left out")
-    return np.flatnonzero(whole)
+    warn(f"{path.name}: {n - len(kept)} of {n} rows have missing values and are left out")
+    labels = None if table.labels is None else table.labels[kept]
+    return table._replace(features=features[kept], labels=labels), n, kept
 
 
 def _spread_rows(
@@ -230,7 +227,7 @@ def _spread_rows(
 
     from ..io.rows import checked, open_rows
     from ..manifold.sources import rows_to_fit
-    from .cluster import cluster, spread
+    from .cluster import spread
 
     rows = open_rows(*source)
     n, before = rows.shape[0], estimator.get_params()
@@ -259,9 +256,8 @@ def _spread_rows(
     for at in range(0, n, size):
         tasks.append((opened, at, min(at + size, n), fitted / f"rows-{at:012d}.npy"))
     missing = [task for task in tasks if not task[-1].is_file()]
-    with cluster(scheduler) as client:
-        placed = spread(client, _place_rows, missing, "placing rows")
-        lost = [result for _, result in placed if result]
+    placed = spread(_place_rows, missing, "placing rows", scheduler if missing else None)
+    lost = [result for _, result in placed if result]
     if lost:
         raise InputError(f"{len(lost)} of {len(tasks)} blocks of rows were not placed: {lost[0]}")
     values = np.concatenate([np.load(task[-1]) for task in tasks])

@@ -6,15 +6,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ..errors import InputError, extra
 from ..host import progress
 from ..host.files import Archive, atomic_path
 from .session import Session
-
-if TYPE_CHECKING:
-    from ..basis import Basis
 
 
 def view(
@@ -94,8 +91,15 @@ def export(
     loaded = loaded if k is None else loaded.truncate(k)
     if colour is None:
         loaded.save(target)
+    elif target.suffix.lower() != ".ply" or not 1 <= colour <= loaded.k:
+        asked = f"a vector from 1 to {loaded.k} and a target ending in .ply"
+        raise InputError(f"--colour takes {asked}, got {colour}")
     else:
-        _write_coloured(target, loaded, colour)
+        from ..geometry.export import write_functions
+        from ..viz.colours import diverging
+
+        values = loaded.numpy().vectors[:, colour - 1]
+        write_functions(target, loaded, (255 * diverging(values)).round())
     session.wrote(target, f"{loaded.n} points, {k or loaded.k} vectors")
     session.finish(f"exported {basis}")
 
@@ -122,19 +126,6 @@ def _write_map(source: Path, target: Path) -> int:
     return len(table)
 
 
-def _write_coloured(target: Path, basis: Basis, colour: int) -> None:
-    """A ply file whose points have the colours of vector ``colour``, counted from 1."""
-    from ..geometry.export import write_functions
-    from ..viz.colours import diverging
-
-    if target.suffix.lower() != ".ply" or not 1 <= colour <= basis.k:
-        raise InputError(
-            f"--colour takes a vector from 1 to {basis.k} and a target ending in .ply, got {colour}"
-        )
-    values = basis.numpy().vectors[:, colour - 1]
-    write_functions(target, basis, (255 * diverging(values)).round())
-
-
 def demo(*, k: int = 30, session: Session) -> None:
     """Decompose a built-in shape in closed form and by the pretrained model; leave a picture and a
     report behind.
@@ -157,11 +148,9 @@ def demo(*, k: int = 30, session: Session) -> None:
     began, folder = session.seconds, session.folder("demo")
     progress.stage("decomposing a built-in animal")
     save(mesh := creature(), shape := folder / "creature.obj")
-    points, faces = mesh.vertices, mesh.faces
     session.wrote(shape, "the shape: try 'eigenprobe decompose' on it")
-
-    basis = decompose(points, k=k, seed=session.seed)
-    basis = replace(basis, faces=faces)
+    basis = decompose(points := mesh.vertices, k=k, seed=session.seed)
+    basis = replace(basis, faces=mesh.faces)
     basis.save(path := folder / "basis.safetensors")
     session.wrote(path, "the closed form: ep.Basis.load(path)")
     predicted = SpectralModel.from_pretrained("surface").encode(points, k=k)
@@ -170,17 +159,14 @@ def demo(*, k: int = 30, session: Session) -> None:
     progress.stage("drawing pictures and the report")
     basis.plot(path=(picture := folder / "eigenfunctions.png"))
     session.wrote(picture, "the first eigenfunctions")
-    picture = folder / "pretrained.png"
-    pair, names = (predicted.vectors, basis.vectors), ("pretrained", "closed form")
-    figures.against_oracle(
-        points, *pair, alignment.cosines, faces=faces, names=names, path=picture, size=320
-    )
+    rows: Any = {"names": ("pretrained", "closed form"), "faces": mesh.faces, "size": 320}
+    rows |= {"path": (picture := folder / "pretrained.png")}
+    figures.against_oracle(points, predicted.vectors, basis.vectors, alignment.cosines, **rows)
     session.wrote(picture, "one forward pass above the closed form")
 
     report, agreement = folder / "report.html", alignment.cosine(min(10, k))
-    basis.report(
-        report, title="creature", facts={**basis.info, "pretrained, |cosine| up to 10": agreement}
-    )
+    facts = {**basis.info, "pretrained, |cosine| up to 10": agreement}
+    basis.report(report, title="creature", facts=facts)
     session.wrote(report, "open in any browser")
     first = ", ".join(f"{value:.2f}" for value in basis.eigenvalues[:6])
     agrees = f"the pretrained model agrees to |cosine| {agreement:.3f} up to k=10"

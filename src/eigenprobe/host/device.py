@@ -27,8 +27,8 @@ FETCHED = (torch.float32, torch.float64, torch.int64)
 
 
 def resolved(device: str | torch.device) -> torch.device:
-    """The device by its name; ``"auto"`` is a GPU where torch finds one. One that holds no numbers
-    here is an error.
+    """The device by its name; ``"auto"`` is a GPU of CUDA where torch finds one. It is not Apple's
+    ``mps``, which has no double precision. One that holds no numbers here is an error.
     """
     best = "cuda" if torch.cuda.is_available() else "cpu"
     try:

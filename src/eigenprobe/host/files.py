@@ -197,14 +197,6 @@ def _opened(found: str) -> Iterator[tuple[Any, str]]:
         raise InputError(f"cannot read {found}: {error}") from error
 
 
-def default_cache_dir() -> Path:
-    """``$EIGENPROBE_CACHE``, else the user's cache folder."""
-    if override := os.environ.get("EIGENPROBE_CACHE"):
-        return Path(override)
-    root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "eigenprobe"
-
-
 @contextmanager
 def reading(path: str | os.PathLike[str], expected: str = "") -> Iterator[None]:
     """Parsers of foreign formats raise anything on a damaged file; the user gets the file and the
@@ -220,29 +212,20 @@ def reading(path: str | os.PathLike[str], expected: str = "") -> Iterator[None]:
         raise InputError(f"{os.fspath(path)}: {error}") from error
     except Exception as error:
         wanted = f"expected {expected}, " if expected else ""
-        reason = _in_words(error) or type(error).__name__
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        if (mark := getattr(error, "problem_mark", None)) is not None:  # of YAML
+            reason = f"line {mark.line + 1}: {getattr(error, 'problem', '')}"
+        elif isinstance(error, INNER) or (
+            type(error) is ValueError and re.search(OF_ARRAYS, reason)
+        ):
+            reason = "the file is damaged, or not what its name says"
         raise InputError(f"{wanted}cannot read {os.fspath(path)}: {reason}") from error
-
-
-def _in_words(error: Exception) -> str:
-    """The first line of what a parser says; words instead of what only its author understands."""
-    if (mark := getattr(error, "problem_mark", None)) is not None:  # of YAML
-        return f"line {mark.line + 1}: {getattr(error, 'problem', '')}"
-    reason = next(iter(str(error).strip().splitlines()), "")
-    if isinstance(error, INNER) or (isinstance(error, ValueError) and re.search(OF_ARRAYS, reason)):
-        return "the file is damaged, or not what its name says"
-    return reason
-
-
-def largest(path: Path) -> int:
-    """The most bytes that can honestly come out of a (compressed) file."""
-    return max(UNCHECKED, EXPANSION * path.stat().st_size)
 
 
 def check_size(path: Path, claimed: float) -> None:
     """Whether the ``claimed`` bytes can honestly come out of a (compressed) file."""
     size = path.stat().st_size
-    if claimed > largest(path):
+    if claimed > max(UNCHECKED, EXPANSION * size):
         raise InputError(f"{path} claims {claimed / 1e9:.3g} GB of data in a file of {size} bytes")
 
 
@@ -257,7 +240,7 @@ def load_npy(path: Path, *, mapped: bool = False) -> NDArray[Any]:
         return found if mapped else np.array(found)
 
 
-class Archive:
+class Archive(zipfile.ZipFile):
     """The arrays of an npz file by name, each checked against its length in the archive before it
     is read.
     """
@@ -265,46 +248,36 @@ class Archive:
     def __init__(self, path: Path) -> None:
         self.path = path
         with reading(path):
-            self._zip = zipfile.ZipFile(path)
-        self._members = {info.filename.removesuffix(".npy"): info for info in self._zip.infolist()}
+            super().__init__(path)
 
     def keys(self) -> list[str]:
-        return list(self._members)
+        return [name.removesuffix(".npy") for name in self.namelist()]
 
     def rank(self, name: str) -> int:
         """The number of dimensions of an array."""
-        with reading(self.path), self._zip.open(self._members[name]) as file:
-            return len(_header(file)[0])
+        with self._stream(name) as (_, shape, _):
+            return len(shape)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        if name not in self._members:
-            raise InputError(
-                f"{self.path} has no array {name!r}, it has {', '.join(self._members)}"
-            )
-        member = self._members[name]
-        check_size(self.path, member.file_size)
         from numpy.lib.format import read_array
 
-        with reading(self.path), self._zip.open(member) as file:
-            shape, dtype = _header(file)
-            if math.prod(shape) * dtype.itemsize > member.file_size:
+        with self._stream(name) as (file, shape, dtype):
+            check_size(self.path, length := self.getinfo(file.name).file_size)
+            if math.prod(shape) * dtype.itemsize > length:
                 claimed = f"claims an array of shape {shape} of {dtype}"
-                raise InputError(f"{self.path} {claimed}, only {member.file_size} bytes follow")
+                raise InputError(f"{self.path} {claimed}, only {length} bytes follow")
             file.seek(0)
             return read_array(file, allow_pickle=False)
 
-    def __enter__(self) -> Archive:
-        return self
+    @contextmanager
+    def _stream(self, name: str) -> Iterator[Any]:
+        """The npy stream of an array, and the shape and type in its header."""
+        from numpy.lib import format
 
-    def __exit__(self, *_: object) -> None:
-        self._zip.close()
-
-
-def _header(file: Any) -> tuple[tuple[int, ...], Any]:
-    """Shape and type in the header of an npy stream."""
-    from numpy.lib import format
-
-    version = format.read_magic(file)
-    read = format.read_array_header_1_0 if version == (1, 0) else format.read_array_header_2_0
-    shape, _, dtype = read(file)
-    return shape, dtype
+        if name not in self.keys():
+            raise InputError(f"{self.path} has no array {name!r}, it has {', '.join(self.keys())}")
+        with reading(self.path), self.open(f"{name}.npy") as file:
+            first = format.read_magic(file) == (1, 0)
+            read = format.read_array_header_1_0 if first else format.read_array_header_2_0
+            shape, _, dtype = read(file)
+            yield file, shape, dtype

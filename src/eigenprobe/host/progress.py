@@ -2,13 +2,16 @@
 neither.
 
 The library is silent. A program that owns the terminal (the command line) calls ``enable()``; from
-then on every ``track`` and ``Progress`` draws a bar on standard error. In a notebook with
+then on every ``Progress`` draws a bar on standard error. In a notebook with
 ipywidgets bars are drawn without being asked for. The first bar is that of the whole program: it
 shows what is being done (`stage`). Without a terminal, as in a batch queue, a stage that lasts
 longer than five seconds is a line, and every minute of it one more.
 
->>> sum(track(range(4), "adding"))
-6
+>>> with Progress("adding", total=4) as bar:
+...     for _ in range(4):
+...         bar.advance()
+>>> bar.done
+4.0
 """
 
 from __future__ import annotations
@@ -18,12 +21,11 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from typing import Any, TypeVar
+from typing import Any
 
-T = TypeVar("T")
 if "ipykernel" in sys.modules:  # tqdm, which others import, would warn of bars that are not drawn
     with warnings.catch_warnings(action="ignore"), suppress(ImportError):
         importlib.import_module("tqdm.auto")
@@ -43,8 +45,8 @@ def enable(on: bool = True) -> None:
 
 
 def enabled() -> bool:
-    """Whether a bar would be drawn now."""
-    return (_enabled and sys.stderr.isatty()) or in_notebook()
+    """Whether bars or lines are wanted."""
+    return _enabled or in_notebook()
 
 
 def in_notebook() -> bool:
@@ -75,19 +77,18 @@ class Progress:
 
     def __init__(self, description: str, total: float | None = None) -> None:
         self.description, self.total = description, total
-        self.done: float = 0
-        self.note = ""
+        self.done, self.note = 0.0, ""
         self.started = time.monotonic()
         self.task: Any = None
 
     def __enter__(self) -> Progress:
         global _rich
-        _bars.append(self)
-        if enabled():
-            _rich = _display() if _rich is None else _rich
+        if in_notebook() or (_enabled and sys.stderr.isatty()):
+            _rich = _rich or _display()
             self.task = _rich.add_task(self.description, total=self.total, note="")
-        if self.task is not None or len(_bars) > 1:  # the program's own line is that of a stage
+        if self.task is not None or _bars:  # the program's own line is that of a stage
             self.show()
+        _bars.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -98,8 +99,7 @@ class Progress:
         if not _bars:
             hide()
             _rich = None
-            if _timer is not None:
-                _timer.cancel()
+            _line_after(None)
 
     def advance(self, steps: float = 1, note: str | None = None) -> None:
         """Say that ``steps`` more are done."""
@@ -109,6 +109,7 @@ class Progress:
             self.show()
 
     def show(self) -> None:
+        """The bar as it is now; without a terminal a line, once it lasts."""
         if self.task is not None:
             words = {"description": self.description, "note": self.note}
             _rich.update(self.task, completed=self.done, **words)
@@ -121,25 +122,28 @@ def _display() -> Any:
     from rich import progress
     from rich.console import Console
 
-    columns: list[Any] = [progress.SpinnerColumn(), "{task.description}", progress.BarColumn()]
-    columns += [progress.TaskProgressColumn(), progress.TimeElapsedColumn(), "{task.fields[note]}"]
-    stream = None if in_notebook() else sys.stderr
+    columns = [*progress.Progress.get_default_columns()[:3], progress.TimeElapsedColumn()]
+    console = Console(file=None if in_notebook() else sys.stderr)
     plain: Any = {"redirect_stdout": False, "redirect_stderr": False, "transient": True}
-    return progress.Progress(*columns, console=Console(file=stream), **plain)
+    return progress.Progress(*columns, "{task.fields[note]}", console=console, **plain)
 
 
-def _line_after(seconds: float) -> None:
-    """The last of the bars as a line on standard error, then one a minute."""
+def _line_after(seconds: float | None) -> None:
+    """The last of the bars as a line on standard error, then one a minute; None: no more."""
     global _timer
     if _timer is not None:
         _timer.cancel()
+    if seconds is None:
+        return
 
     def tell() -> None:
         if _bars and _enabled:
             bar = _bars[-1]
             count = "" if bar.total is None else f": {bar.done:g} of {bar.total:g}"
+            count = f": {bar.done:.1%}" if bar.total == 1 else count
             passed = f"{time.monotonic() - bar.started:.0f} s"
-            words = [f"{bar.description}{count}", passed, bar.note]
+            stage = "" if bar is _bars[0] else _bars[0].description
+            words = [f"{bar.description}{count}", stage, passed, bar.note]
             sys.stderr.write(f"eigenprobe: {', '.join(filter(None, words))}\n")
             _line_after(MINUTE)
 
@@ -174,13 +178,3 @@ def report(text: str) -> None:
     """How far a loop has come, for `reports_to`."""
     if _reports is not None:
         _reports(text)
-
-
-def track(iterable: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:
-    """Iterate as usual, with a bar where one is wanted."""
-    if total is None and isinstance(iterable, Sized):
-        total = len(iterable)
-    with Progress(description, total) as bar:
-        for item in iterable:
-            yield item
-            bar.advance()

@@ -40,11 +40,10 @@ def say(value: object) -> str:
     if isinstance(value, Real):
         return f"{float(value):.4g}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {say(entry)}" for key, entry in value.items())
-    if isinstance(value, list | tuple) and len(value) > LISTED:
-        return f"{say(len(value))} values"
+        return ", ".join(f"{key}: {say(entry)}" for key, entry in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(say(entry) for entry in value)
+        many = len(value) > LISTED
+        return f"{say(len(value))} values" if many else ", ".join(map(say, value))
     return str(value)
 
 

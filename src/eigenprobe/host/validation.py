@@ -21,13 +21,13 @@ from contextlib import suppress
 from functools import cache, wraps
 from numbers import Integral, Real
 from types import NoneType, UnionType
-from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from ..errors import InputError
 
 Kind = tuple[str, Callable[[Any], bool]]  # what is asked in words, and the question itself
 F = TypeVar("F", bound=Callable[..., Any])
-ARRAY, LIST = "an array of finite numbers", "a list"
+LIST = "a list"
 
 
 def validated(function: F) -> F:
@@ -53,11 +53,12 @@ def as_annotated(function: Callable[..., Any], arguments: dict[str, Any]) -> dic
     annotation says.
     """
     kinds = _annotated(function)
-    more = kinds.get("")
-    found = {name: _checked(kinds.get(name, more), name, each) for name, each in arguments.items()}
-    if not 0 <= (found.get("seed") or 0) < 2**32:
-        raise InputError(f"seed must be from 0 to 2^32 - 1, got {found['seed']}")
-    return found
+    for name, value in arguments.items():
+        if asked := kinds.get(name, kinds.get("")):
+            arguments[name] = _checked(asked, name, value)
+    if not 0 <= (arguments.get("seed") or 0) < 2**32:
+        raise InputError(f"seed must be from 0 to 2^32 - 1, got {arguments['seed']}")
+    return arguments
 
 
 @cache
@@ -82,18 +83,13 @@ def _kinds(hint: Any) -> list[Kind]:
     if origin is Literal:
         words = " or ".join(map(repr, parts))
         return [(words, lambda value: isinstance(value, str) and value in parts)]
-    if hint is None or hint in SIMPLE:
+    if hint in SIMPLE:
         return [SIMPLE[hint]]
-    if origin is abc.Sequence:
-        inner = _kinds(parts[0])
-        return [(LIST, lambda values: _is_list(values, inner))]
-    if origin is tuple and len({*parts}) == 1 and parts[0] in SIMPLE:
-        pair = f"a pair of {SIMPLE[parts[0]][0].split(' ', 1)[1]}s"
-        return [(pair, lambda x: _is_list(x, [SIMPLE[parts[0]]]) and len(x) == 2)]
-    if origin is abc.Callable:
-        return [("a function", callable)]
-    if isinstance(origin, type) and issubclass(origin, Generic):  # Basis[A] asks for a Basis
-        hint = origin
+    if origin in (abc.Sequence, tuple) and (inner := _kinds(parts[0])):
+        pair = origin is tuple and Ellipsis not in parts
+        words = f"a pair of {inner[0][0].split(' ', 1)[1]}s" if pair else LIST
+        return [(words, lambda x: _is_list(x, inner) and (not pair or len(x) == 2))]
+    hint = hint if origin is None else origin  # Basis[A] asks for a Basis
     known = isinstance(hint, type) and hint not in (Any, inspect.Parameter.empty)
     return [(f"a {hint.__name__}", lambda value: isinstance(value, hint))] if known else []
 
@@ -104,10 +100,8 @@ def _is_list(values: object, inner: list[Kind]) -> bool:
     )
 
 
-def _checked(kinds: list[Kind] | None, name: str, value: Any) -> Any:
-    if not kinds:
-        return value
-    array = any(words == ARRAY for words, _ in kinds)
+def _checked(kinds: list[Kind], name: str, value: Any) -> Any:
+    array = SIMPLE[Numbers] in kinds
     if array and isinstance(value, (list, tuple)):
         listed = any(fits(value) for words, fits in kinds if words == LIST)
         value = value if listed else as_array(value)
@@ -176,7 +170,7 @@ SIMPLE: dict[Any, Kind] = {
     bool: ("True or False", lambda x: type(x).__name__ == "bool"),
     str: ("a text", lambda x: isinstance(x, str)),
     os.PathLike[str]: ("a path", lambda x: isinstance(x, os.PathLike)),
-    Numbers: (ARRAY, _numeric),
+    Numbers: ("an array of finite numbers", _numeric),
     Rows: ("an array of numbers", lambda x: not hasattr(x, "shape") or _numeric(x, False)),
     **dict.fromkeys((None, NoneType), ("None", lambda x: x is None)),
 }

@@ -9,7 +9,6 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +21,7 @@ from .files import Facts, atomic_path, reading, write_json
 
 M = TypeVar("M", bound=nn.Module)
 PACKAGE = Path(__file__).resolve().parent.parent
-MOST = 1 << 16  # width, or number of parts, that a stored description may ask for
+MOST, DEEPEST = 1 << 16, 256  # width, and layers, that a stored description may ask for
 # Held by whoever draws from torch's generators, which belong to the whole process.
 RANDOMNESS = threading.RLock()
 FORMAT = "eigenprobe.model/1"
@@ -48,12 +47,10 @@ def drawing(seed: int | torch.Generator | None) -> Iterator[None]:
 def check_sizes(sizes: Mapping[str, Any]) -> None:
     """Whether sizes read from a file are those of a network at all, before one is built."""
     for name, value in sizes.items():
+        most = DEEPEST if name == "layers" else MOST
         parts = value if isinstance(value, tuple) else (value,)
-        fit = all(0 <= v <= MOST for v in parts if isinstance(v, (int, float)))
-        if not fit or (name == "layers" and value > 256):
-            raise InputError(
-                f"expected sizes of a network of at most {MOST} (256 layers), got {name}={value}"
-            )
+        if not all(0 <= v <= most for v in parts if isinstance(v, (int, float))):
+            raise InputError(f"expected {name} of a network from 0 to {most}, got {value}")
 
 
 def with_weights(make: Callable[[], M], state: Mapping[str, Tensor], where: str) -> M:
@@ -65,16 +62,13 @@ def with_weights(make: Callable[[], M], state: Mapping[str, Tensor], where: str)
     """
     with nullcontext() if PACKAGE in Path(where).resolve().parents else torch.device("meta"):
         network = make()
-    own = network.state_dict()
-    wrong = [name for name in own if name not in state or state[name].shape != own[name].shape]
-    wrong += [name for name in state if name not in own]
-    if wrong:
-        got = f"got {len(wrong)} that do not fit: {wrong[0]} ..."
-        raise InputError(f"expected weights for the sizes in {where}, {got}")
-    if not all(bool(torch.isfinite(t).all()) for t in state.values()):
+    if not all(bool(each.isfinite().all()) for each in state.values()):
         raise InputError(f"expected finite weights, got NaN or infinity in {where}")
-    network = make() if any(t.is_meta for t in own.values()) else network
-    network.load_state_dict({name: t.float() for name, t in state.items()})
+    try:
+        network.load_state_dict({name: each.float() for name, each in state.items()}, assign=True)
+    except RuntimeError as error:
+        first = str(error).splitlines()[1].strip()[:200]
+        raise InputError(f"expected weights for the sizes in {where}: {first}") from error
     return network
 
 
@@ -109,16 +103,11 @@ def read_weights(
             f"expected a model written by eigenprobe ({FORMAT}), got {got!r} in {path}"
         )
     with reading(path):
-        sizes = dict(config.get("network", {}))
+        listed = config.get("network", {}).items()
+        sizes = {name: tuple(v) if isinstance(v, list) else v for name, v in listed}
         sizes.pop("kind", None)
-        for name, value in sizes.items():
-            sizes[name] = tuple(value) if isinstance(value, list) else value
         check_sizes(sizes)
         names = [str(name) for name in config.get("files", [])]
-    known = {f.name for f in fields(sizes_type)}
-    if set(sizes) - known:
-        more = sorted(set(sizes) - known)
-        raise InputError(f"expected network sizes {sorted(known)}, got also {more} in {path}")
     state: dict[str, Tensor] = {}
     for name in names:
         if Path(name).name != name or not name.endswith(".safetensors"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from numpy.typing import ArrayLike
 
 from ..errors import InputError
@@ -77,9 +77,8 @@ def functions_on_a_line(
     shades = colours.diverging(np.array([-0.6, 0.6]), 1.0)
     frame: dict[str, Any] = {"xticks": [], "yticks": [], "ylim": (-limit, limit), "frameon": False}
     with canvas(1.9 * columns, 1.41 * rows + 0.1, path, layout="constrained") as figure:
-        for index, title in enumerate(titles):
-            axes = figure.add_subplot(rows, columns, index + 1, title=title, **frame)
-            y = vectors[order, index]
+        for place, (title, y) in enumerate(zip(titles, vectors[order].T, strict=True), 1):
+            axes = figure.add_subplot(rows, columns, place, title=title, **frame)
             for shade, part in zip(shades, (y.clip(max=0), y.clip(min=0)), strict=True):
                 axes.fill_between(x[order], part, color=shade, alpha=0.55, lw=0)
             axes.plot(x[order], y, color=colours.INK, lw=1.0)
@@ -135,7 +134,6 @@ def embeddings(
     rows = -(-len(arrays) // columns)
     first = next(iter(arrays.values()))
     found = classes(np.zeros(len(first)) if labels is None else labels, names, first)
-    shades = np.array(found.colours)
     legend = labels is not None and len(found.names) <= MOST
     wide, tall = columns * side, rows * (side + 0.25) + 0.42 * legend
     with canvas(wide, tall, path, layout="constrained") as figure:
@@ -145,14 +143,14 @@ def embeddings(
             # Drawing order is shuffled so that the last class does not hide the others.
             keep = np.random.default_rng(0).permutation(thin(len(value), limit))
             dot, (x, y) = float(np.clip(6000 / len(keep), 1.2, 14)), value[keep, :2].T
-            tint = shades[found.codes[keep]]
+            tint = np.array(found.colours)[found.codes[keep]]
             axes.scatter(x, y, s=dot, c=tint, lw=0, alpha=0.75, rasterized=True)
         if legend:
-            dot_of: dict[str, Any] = {"ls": "", "marker": "o", "ms": 4.5, "mew": 0}
             pairs = zip(found.colours, found.names, strict=True)
-            handles = [Line2D([], [], color=c, label=word, **dot_of) for c, word in pairs]
-            letters = max(map(len, found.names)) + 4
-            across = max(1, min(len(handles), int(wide * 13 / letters)))
-            tight: dict[str, Any] = {"fontsize": 7.5, "handletextpad": 0.1, "columnspacing": 0.9}
-            figure.legend(handles=handles, loc="outside lower center", ncols=across, **tight)
+            handles = [Patch(color=colour, label=word) for colour, word in pairs]
+            across = max(1, int(wide * 13 / (max(map(len, found.names)) + 4)))
+            tight: dict[str, Any] = {"handlelength": 0.7, "handleheight": 0.7, "columnspacing": 0.9}
+            figure.legend(
+                handles=handles, loc="outside lower center", ncols=across, fontsize=7.5, **tight
+            )
     return figure

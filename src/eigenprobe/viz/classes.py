@@ -13,7 +13,6 @@ Groups of a map without labels: k-means, with as many groups as separate best.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -27,8 +26,8 @@ from .colours import OKABE_ITO, Array, categorical
 
 Names = Mapping[Any, str] | Sequence[str]
 Codes = NDArray[np.int64]
-COUNTS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20)  # numbers of groups that are compared
-SAMPLE = 3000  # rows that are enough to compare them
+MOST = 20  # groups
+SAMPLE = 3000  # rows that are enough to compare their numbers
 TYPICAL = 3  # rows that stand for a group
 
 
@@ -53,7 +52,10 @@ def classes(labels: ArrayLike, names: Names | None, places: Array) -> Classes:
     if len(known) > 65_535:
         raise InputError(f"at most 65535 different labels can be drawn, got {len(known)}")
     if texts.dtype.kind == "U":
-        order = sorted(range(len(known)), key=lambda c: _counting(str(known[c])))
+        # Numbers inside are counted: 2 comes before 10.
+        parts = [re.split(r"(\d+)", name.lower()) for name in known]
+        keys = [[int(each) if each.isdigit() else each for each in some] for some in parts]
+        order = sorted(range(len(known)), key=keys.__getitem__)
         known, codes = known[order], np.argsort(order)[codes]
     words = names if isinstance(names, Mapping) else dict(enumerate(names or ()))
     palette = categorical(len(known))
@@ -67,11 +69,6 @@ def classes(labels: ArrayLike, names: Names | None, places: Array) -> Classes:
     return Classes(named, codes, [to_hex(colour) for colour in palette])
 
 
-def _counting(name: str) -> list[Any]:
-    """A key by which 2 comes before 10."""
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name.lower())]
-
-
 class Groups(NamedTuple):
     """A group per row (n,), and the rows nearest to the centre of every group."""
 
@@ -82,24 +79,19 @@ class Groups(NamedTuple):
 def find_groups(x: Array) -> Groups | None:
     """Groups of the rows of ``x (n, k)``; None where there are too few rows to speak of groups."""
     from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.metrics import silhouette_score
 
-    if len(np.unique(x, axis=0)) <= 2 * COUNTS[0]:
-        return None
     rows = x[np.random.default_rng(0).permutation(len(x))[:SAMPLE]]
-    counts = [count for count in COUNTS if count <= len(np.unique(rows, axis=0)) // 2]
-    with warnings.catch_warnings():
-        # Fewer distinct rows than groups: another count is better.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        fits = [KMeans(count, n_init=4, random_state=0).fit(rows) for count in counts]
+    most = min(MOST, (len(np.unique(rows, axis=0)) - 1) // 2)
+    if most < 2:
+        return None
+    fits = [KMeans(count, n_init=4, random_state=0).fit(rows) for count in range(2, most + 1)]
     best = max(fits, key=lambda fit: silhouette_score(rows, fit.labels_))
     found = best.predict(x)
     order = np.argsort(-np.bincount(found, minlength=best.n_clusters), kind="stable")
     labels, away = np.argsort(order)[found], best.transform(x)[:, order]
     typical = []
-    for group in range(len(order)):
+    for group, distance in enumerate(away.T):
         members = np.flatnonzero(labels == group)
-        near = np.argsort(away[members, group], kind="stable")[:TYPICAL]
-        typical.append(members[near].tolist())
+        typical.append(members[np.argsort(distance[members], kind="stable")[:TYPICAL]].tolist())
     return Groups(labels, typical)

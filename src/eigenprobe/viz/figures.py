@@ -22,7 +22,7 @@ from . import colours
 from .charts import eigenvalue_curves, embeddings, functions_on_a_line
 from .layout import Path, grid
 from .raster import Raster, rasterise
-from .scene import Array, as_faces, display_coordinates, look_at
+from .scene import Array, Camera, as_faces, display_coordinates, look_at
 
 __all__ = [
     "against_oracle",
@@ -49,11 +49,18 @@ class View(TypedDict, total=False):
 
 
 def _drawn(
-    points: ArrayLike, *, faces: ArrayLike | None = None, size: int = 420, **angles: Any
+    points: ArrayLike,
+    *,
+    faces: ArrayLike | None = None,
+    size: int = 420,
+    camera: Camera | None = None,
+    bounds: Array | None = None,
+    **angles: Any,
 ) -> Raster:
     """The pixels of a shape before its camera."""
     xyz = display_coordinates(points)
-    return rasterise(xyz, as_faces(faces, len(xyz)), look_at(xyz, **angles), size)
+    camera = look_at(xyz, **angles) if camera is None else camera
+    return rasterise(xyz, as_faces(faces, len(xyz)), camera, size, bounds)
 
 
 def _signed_image(raster: Raster, values: Array) -> Array:
@@ -229,16 +236,14 @@ def mass(
     >>> figure.axes[1].get_title()
     'reference'
     """
-    shown = {"mass": to_numpy(mass)} | (
-        {} if reference is None else {"reference": to_numpy(reference)}
-    )
-    shown = {name: values / values.mean() for name, values in shown.items()}
-    low, high = colours.robust_range(np.concatenate([*shown.values()]))
+    shown = {"mass": mass} if reference is None else {"mass": mass, "reference": reference}
+    shares = [to_numpy(each) / to_numpy(each).mean() for each in shown.values()]
+    low, high = colours.robust_range(np.concatenate(shares))
     raster = _drawn(points, **view)
-    tints = [colours.sequential(raster.interpolate(v), low, high) for v in shown.values()]
+    tints = [colours.sequential(raster.interpolate(v), low, high) for v in shares]
     words = "as a multiple of an even share"
-    if min(np.ptp(values) for values in shown.values()) > 1e-9 and len(shown) > 1:
-        words += f"; correlation {np.corrcoef([*shown.values()])[0, 1]:+.3f}"
+    if min(map(np.ptp, shares)) > 1e-9 and len(shares) > 1:
+        words += f"; correlation {np.corrcoef(shares)[0, 1]:+.3f}"
     scale = ScalarMappable(Normalize(low, high), colours.SEQUENTIAL)
     images = [raster.image(tint) for tint in tints]
     return grid(images, [*shown], len(shown), path, panel=2.6, scale=(scale, words))
@@ -275,31 +280,26 @@ def reconstructions(
     """
     if not results or not all(results.values()):
         raise InputError("reconstructions needs at least one method with at least one k")
-    angles: Any = dict(view)
     xyz = display_coordinates(points)
-    faces, size = as_faces(angles.pop("faces", None), len(xyz)), angles.pop("size", 420)
+    angles: Any = dict(view)
+    shape = {name: angles.pop(name) for name in ("faces", "size") if name in angles}
     camera = look_at(xyz, **angles)
     screen = camera.project(xyz)[0]
-    bounds = np.stack([screen.min(0), screen.max(0)])
-
-    def picture(shape: Array) -> Array:
-        return rasterise(shape, faces, camera, size, bounds).image(colours.CLAY)
-
+    shape |= {"camera": camera, "bounds": np.stack([screen.min(0), screen.max(0)])}
     sizes = sorted({k for by_k in results.values() for k in by_k})
-    original = picture(xyz)
+    original = _drawn(xyz, **shape).image(colours.CLAY)
     images, notes = [], []
     for by_k in results.values():
         images.append(original)
         notes.append("")
         for k in sizes:
-            if k not in by_k:
-                images.append(np.zeros_like(original))
-                notes.append("")
-                continue
-            rebuilt = display_coordinates(by_k[k])
-            error = np.sqrt(((rebuilt - xyz) ** 2).sum(1).mean()) / camera.radius
-            images.append(picture(rebuilt))
-            notes.append(f"RMS {100 * error:.2f} % of radius")
+            images.append(np.zeros_like(original))
+            notes.append("")
+            if k in by_k:
+                rebuilt = display_coordinates(by_k[k])
+                error = np.sqrt(((rebuilt - xyz) ** 2).sum(1).mean()) / camera.radius
+                images[-1] = _drawn(rebuilt, **shape).image(colours.CLAY)
+                notes[-1] = f"RMS {100 * error:.2f} % of radius"
     titles = ["input", *(f"k = {k}" for k in sizes)]
     return grid(images, titles, len(titles), path, row_labels=list(results), notes=notes)
 

@@ -44,15 +44,13 @@ class Index:
 
     def done(self, file: Path, link: Path, warnings: Sequence[str] = (), **figures: Any) -> None:
         """A file that was done: ``link`` is what to open, ``figures`` the numbers of its row."""
-        place = link.relative_to(self.folder).as_posix()
-        known = (str(file), "done", place, "", "; ".join(warnings))
-        self.rows[str(file)] = dict(zip(HIDDEN, known, strict=True)) | figures
+        told = {"file": str(file), "status": "done", "warnings": "; ".join(warnings)}
+        self.rows[str(file)] = told | {"link": link.relative_to(self.folder).as_posix()} | figures
 
     def failed(self, reasons: Mapping[Any, str]) -> None:
         """Files that could not be used, and why."""
         for file, reason in reasons.items():
-            known = (str(file), "failed", "", reason, "")
-            self.rows[str(file)] = dict(zip(HIDDEN, known, strict=True))
+            self.rows[str(file)] = {"file": str(file), "status": "failed", "reason": reason}
 
     def thumbnail(
         self, link: Path, points: ArrayLike, values: ArrayLike, faces: ArrayLike | None = None
@@ -65,8 +63,8 @@ class Index:
         with atomic_path(self._picture(link.relative_to(self.folder))) as temporary:
             imsave(temporary, small_picture(points, values, faces, SIDE))
 
-    def write(self) -> tuple[Path, Path]:
-        """``index.html`` and ``summary.csv``."""
+    def write(self) -> list[tuple[Path, str]]:
+        """``index.html`` and ``summary.csv``, and what they are for."""
         rows = sorted(self.rows.values(), key=lambda row: (row["status"] != "failed", row["file"]))
         lost = sum(row["status"] == "failed" for row in rows)
         warned = sum(bool(row.get("warnings")) for row in rows)
@@ -80,7 +78,7 @@ class Index:
         }
         write_csv(table := self.folder / "summary.csv", rows)
         write_text(page := self.folder / "index.html", fill_template(asset("index.html"), parts))
-        return page, table
+        return [(page, "open in any browser"), (table, "for a spreadsheet")]
 
     def _picture(self, link: Path) -> Path:
         if link.suffix == ".png":
@@ -88,25 +86,21 @@ class Index:
         return self.folder / "thumbnails" / f"{_stem(link).as_posix().replace('/', '__')}.png"
 
     def _card(self, row: Row) -> str:
-        file = Path(row["file"])
-        whole = html.escape(row["file"])
-        if row["status"] == "failed":
-            head = f'<h2 title="{whole}">{html.escape(file.name)}</h2>'
-            why = f'<p class="note">{html.escape(row["reason"])}</p>'
-            return f'<section class="card failed">{head}{why}</section>'
-        link = Path(row["link"])
-        name = html.escape((_stem(link).parent / file.name).as_posix())  # with its sub-folder
-        shown = ""
+        file, why = Path(row["file"]), html.escape(row.get("reason") or "")
+        link = Path(row.get("link") or file)
+        name = (_stem(link).parent / file.name).as_posix()  # with its sub-folder
+        head = f'<h2 title="{html.escape(row["file"])}">{html.escape(name)}</h2>'
+        if why:
+            return f'<section class="card failed">{head}<p class="note">{why}</p></section>'
         if (picture := self._picture(link)).is_file():
             address = quote(picture.relative_to(self.folder).as_posix())
-            shown = f'<img src="{address}" alt="an eigenvector on {name}" loading="lazy">'
-        figures = {key: value for key, value in row.items() if key not in HIDDEN}
-        numbers = {key: _number(value) for key, value in figures.items() if value not in (None, "")}
-        target = html.escape(quote(link.as_posix()))
-        title = f'<a href="{target}">{shown}<h2 title="{whole}">{name}</h2></a>'
+            head = f'<img src="{address}" alt="an eigenvector" loading="lazy">{head}'
         told = banner(filter(None, (row.get("warnings") or "").split("; ")))
-        table = f"<table>{table_rows(in_words(numbers))}</table>"
-        return f'<section class="card">{title}{told}{table}</section>'
+        figures = {key: _number(value) for key, value in row.items() if key not in HIDDEN}
+        table = table_rows(in_words({key: each for key, each in figures.items() if each != ""}))
+        target = html.escape(quote(link.as_posix()))
+        return f'''<section class="card"><a href="{target}">{head}</a>{told}
+<table>{table}</table></section>'''
 
 
 def _stem(link: Path) -> Path:

@@ -66,11 +66,11 @@ def thinning_note(shown: int, n: int, rest: str = ".") -> str:
 
 
 def in_words(facts: Mapping[str, Any]) -> Facts:
-    """Facts without the underscores of their keys; mappings inside become facts of their own."""
-    words: dict[str, Any] = {}
+    """Facts without the underscores of their keys; those of a mapping inside are among them."""
+    words: Facts = {}
     for key, value in facts.items():
-        words |= in_words(value) if isinstance(value, Mapping) else {key.replace("_", " "): value}
-    return words
+        words |= value if isinstance(value, Mapping) else {key: value}
+    return {key.replace("_", " "): value for key, value in words.items()}
 
 
 def banner(warnings: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from scipy.ndimage import uniform_filter
 from scipy.sparse import csr_matrix
 
 from .colours import Array
-from .scene import Camera, Index, ball_radius, surface_triangles, vertex_normals
+from .scene import Camera, Index, ball_radius, surface_triangles
 
 CHUNK = 2_000_000  # pixels of triangles tested at once
 SUPERSAMPLE = 2  # pixels drawn, in each direction, for one of the image
@@ -63,13 +63,14 @@ class Raster:
         zero.
         """
         layers = np.full((2, self.height * self.width), np.nan)
-        layers[:, self.pixel] = np.floor(values / step), self.depth
+        # A function that is constant at a multiple has no line there, whatever was rounded.
+        layers[:, self.pixel] = np.floor(values / step + 1e-6), self.depth
         levels, depths = layers.reshape(2, self.height, self.width)
         out = np.zeros_like(levels)
         for a, z, line in ((levels, depths, out), (levels.T, depths.T, out.T)):  # down, then across
             crossing = (a[:-1] != a[1:]) & (np.abs(z[:-1] - z[1:]) < 0.04)
             nodal = crossing & (np.maximum(a[:-1], a[1:]) == 0)
-            line[:-1] = np.maximum(line[:-1], np.where(nodal, 1.0, 0.4 * crossing))
+            line[:-1] = np.maximum(line[:-1], 0.4 * crossing + 0.6 * nodal)
             line[1:] = np.maximum(line[1:], nodal)
         return out.ravel()[self.pixel]
 
@@ -88,7 +89,9 @@ def rasterise(
         faces = surface_triangles(points)
     smooth = faces is not None
     if faces is not None:
-        normals = vertex_normals(points, faces)
+        normals, edges = np.zeros_like(points), np.diff(points[faces], axis=1)
+        np.add.at(normals, faces, np.cross(edges[:, 0], edges[:, 1])[:, None])
+        normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
     else:
         radius = np.clip(ball_radius(points), 0.006 * camera.radius, 0.2 * camera.radius)
         vertices, normals, faces, owner = _balls(points, radius, camera)
@@ -100,14 +103,15 @@ def rasterise(
     width, height = (int(np.ceil(e * scale / SUPERSAMPLE)) * SUPERSAMPLE for e in extent)
     pixels = (screen - bounds.mean(0)) * [scale, -scale] + [width / 2, height / 2]
     covered, corners, weights = _visible(pixels, depth, faces, height, width)
-    shape = (len(covered), len(vertices))
-    rows = np.repeat(np.arange(len(covered)), 3)
-    blend = csr_matrix((weights.ravel(), (rows, corners.ravel())), shape=shape)
+    starts = np.arange(0, 3 * len(covered) + 1, 3)
+    blend = csr_matrix((weights.ravel(), corners.ravel(), starts), (len(covered), len(vertices)))
     nearest = blend @ depth
     shade = _light(blend @ (normals @ camera.rotation.T))
     shade *= _occlusion(covered, nearest, height, width)
-    shown = csr_matrix((np.ones(len(owner)), (np.arange(len(owner)), owner)))
-    return Raster(height, width, covered, csr_matrix(blend @ shown), nearest, shade, smooth)
+    shown = csr_matrix(
+        (weights.ravel(), owner[corners.ravel()], starts), (len(covered), len(points))
+    )
+    return Raster(height, width, covered, shown, nearest, shade, smooth)
 
 
 def _balls(points: Array, radius: float, camera: Camera) -> tuple[Array, Array, Index, Index]:

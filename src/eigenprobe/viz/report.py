@@ -44,41 +44,32 @@ Values = Mapping[str, ArrayLike] | ArrayLike | None
 Source = Basis | str | os.PathLike[str]  # a basis, a file, or a method by its name
 METHODS = ("direct", "network", "pretrained", "oracle")
 DISPLAY_LIMIT = 20_000
-MATRIX = 60  # vectors of either basis whose pairs are compared
 
 
-def open_basis(source: Source, k: int = 50) -> tuple[Basis, str]:
-    """A basis and its name, from a basis, a saved one or a shape file that is decomposed first."""
+def open_basis(source: Source, k: int = 50, like: Basis | None = None) -> tuple[Basis, str]:
+    """A basis and its name, from a basis, a saved one, a shape file that is decomposed first, or
+    the name of a method for the points of another basis.
+    """
     if isinstance(source, Basis):
         return source, str(source.info.get("method", "basis"))
+    from ..decomposition import decompose
+
+    if source in METHODS and isinstance(source, str) and like is not None:
+        if source != "oracle":
+            return decompose(like.points, k, method=source), source  # type: ignore[call-overload]
+        from ..geometry import oracle
+
+        if like.faces is None:
+            raise InputError("the oracle needs a mesh, got a cloud")
+        return oracle(like.points, like.faces, k), source
     path = pathlib.Path(source)
     if path.suffix == ".safetensors":
         return Basis.load(path), path.parent.name if path.stem == "basis" else path.stem
-    from ..decomposition import decompose
     from ..io.shapes import load
 
     shape = load(path)
     basis = decompose(shape.vertices, k=min(k, len(shape.vertices) - 1))
     return replace(basis, faces=shape.faces), path.stem
-
-
-def second_basis(
-    source: Source, first: Basis, points: ArrayLike | None, faces: ArrayLike | None
-) -> tuple[Basis, str]:
-    """A basis to compare with the first: any that can be opened, or the name of a method for the
-    same points.
-    """
-    if not isinstance(source, str) or source not in METHODS:
-        return open_basis(source, first.k)
-    if source == "oracle":
-        from ..geometry import oracle
-
-        if faces is None:
-            raise InputError("the oracle needs a mesh, got a cloud")
-        return oracle(points, faces, first.k), source
-    from ..decomposition import decompose
-
-    return decompose(points, k=first.k, method=source), source  # type: ignore[call-overload]
 
 
 def write_report(
@@ -134,7 +125,7 @@ def write_report(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_report(f"{folder}/ball.html", decompose(ball, k=4), title="a ball")
     """
-    if isinstance(basis, Basis) and basis.source is not None:
+    if basis.source is not None:
         with suppress(InputError):  # where half of the points have no such operator
             _ = basis.uncertainty
     shape: Payload = {"faces": faces, "reconstruction": reconstruction, "up": up, "limit": limit}
@@ -166,7 +157,8 @@ def report_page(
     if numbers is not None:
         shapes[0]["numbers"] = list(numbers)
     if compare is not None:
-        other, name = second_basis(compare, basis, points, options.get("faces"))
+        like = replace(basis, points=points, faces=options.get("faces"))
+        other, name = open_basis(compare, basis.k, like)
         if options.get("faces") is None:
             options["faces"] = other.faces
         same = other.n == basis.n
@@ -213,10 +205,7 @@ def _shape(
         "eigenvalues": np.nan_to_num(to_numpy(basis.eigenvalues)).tolist(),
     }
     if (error := vars(basis).get("uncertainty")) is not None:
-        made["uncertainty"] = {
-            "eigenvalues": error.eigenvalues.tolist(),
-            "vectors": error.vectors.tolist(),
-        }
+        made["uncertainty"] = {name: each.tolist() for name, each in vars(error).items()}
     cut = to_numpy([] if basis.short_cuts is None else basis.short_cuts, np.int64)
     if len(cut):
         made |= _cuts(cut, rows, basis.n)
@@ -257,11 +246,10 @@ def _agreement(basis: Basis, other: Basis) -> Payload:
     k, mass = min(basis.k, other.k), to_numpy(basis.mass)
     v, w = (to_numpy(each.vectors)[:, :k] for each in (basis, other))
     v, w = (each / np.sqrt(mass @ each**2) for each in (v, w))
-    cosines = np.einsum("nk,n,nk->k", v, mass, w)
-    pairs = v[:, :MATRIX].T @ (mass[:, None] * w[:, :MATRIX])
+    pairs = v.T @ (mass[:, None] * w)
     return {
-        "cosines": np.abs(cosines).tolist(),
-        "signs": np.where(cosines < 0, -1, 1).tolist(),
+        "cosines": np.abs(np.diag(pairs)).tolist(),
+        "signs": np.where(np.diag(pairs) < 0, -1, 1).tolist(),
         "correlation": np.abs(pairs).round(3).tolist(),
     }
 

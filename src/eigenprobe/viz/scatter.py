@@ -119,17 +119,20 @@ def scatter_page(
         drawn = _matrix(layout, "layout", n)[keep]
     places = x[keep] if drawn is None else drawn
     given = ({} if labels is None else {"label": labels}) | dict(values or {})
-    colourings = [
-        _colouring(name, column, names if name == "label" else None, places, keep, n)
-        for name, column in given.items()
-    ]
+    colourings = []
+    for name, column in given.items():
+        if (each := to_numpy(column, None)).shape != (n,):
+            what = "labels" if name == "label" else name
+            raise InputError(f"{what} must have shape ({n},), got {each.shape}")
+        words = names if name == "label" else None
+        colourings.append(_colouring(name, each[keep], words, places))
     if not given and (found := find_groups(places)) is not None:
-        groups = [f"group {group + 1}" for group in range(len(found.typical))]
-        own = _classes("group", found.labels, groups, places) | {"typical": found.typical}
+        words = [f"group {group + 1}" for group in range(len(found.typical))]
         if texts is not None:
             first = [texts[keep[rows[0]]] for rows in found.typical]
-            own["classes"] = [f"{g}: {text}" for g, text in zip(groups, first, strict=True)]
-        colourings = [own]
+            words = [f"{group}: {text}" for group, text in zip(words, first, strict=True)]
+        own = _colouring("group", found.labels, words, places)
+        colourings.append(own | {"typical": found.typical})
     payload: Payload = {
         "rows": keep.tolist() if len(keep) < n else None,
         "title": title,
@@ -214,9 +217,7 @@ def _sheet(images: Sequence[Any], rows: Index) -> Payload:
 
 
 def _places(x: Array, layout: Array | None, columns: int) -> Payload:
-    if x.shape[1] == 1:
-        x = np.column_stack([x, np.zeros(len(x))])
-    shown = x[:, :columns]
+    shown = np.pad(x, ((0, 0), (0, max(0, 2 - x.shape[1]))))[:, : max(2, columns)]
     return {
         "n": len(x),
         "k": shown.shape[1],
@@ -226,23 +227,12 @@ def _places(x: Array, layout: Array | None, columns: int) -> Payload:
     }
 
 
-def _colouring(
-    name: str, column: ArrayLike, names: Names | None, places: Array, keep: Index, n: int
-) -> Payload:
-    values = to_numpy(column, None)
-    if values.shape != (n,):
-        what = "labels" if name == "label" else name
-        raise InputError(f"{what} must have shape ({n},), got {values.shape}")
-    values = values[keep]
-    few = len(np.unique(values)) <= len(colours.OKABE_ITO) if values.dtype.kind == "f" else True
+def _colouring(name: str, values: Any, names: Names | None, places: Array) -> Payload:
+    few = values.dtype.kind != "f" or len(np.unique(values)) <= len(colours.OKABE_ITO)
     if few or names is not None:
-        return _classes(name, values, names, places)
+        found = classes(values, names, places)
+        codes = raw(found.codes, "<u2")
+        return {"name": name, "classes": found.names, "codes": codes, "colours": found.colours}
     low, high = colours.robust_range(values)
     numbers = raw(np.nan_to_num(values, nan=low), "<f4")
     return {"name": name, "values": numbers, "range": [low, high]}
-
-
-def _classes(name: str, labels: ArrayLike, names: Names | None, places: Array) -> Payload:
-    found = classes(labels, names, places)
-    codes = raw(found.codes, "<u2")
-    return {"name": name, "classes": found.names, "codes": codes, "colours": found.colours}

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, triu
 from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 from scipy.spatial import cKDTree
+from scipy.spatial.transform import Rotation
 
 from ..basis import Basis
 from ..errors import InputError
@@ -83,13 +84,12 @@ def look_at(
     if azimuth is None:
         horizontal = (points - points.mean(0)) @ frame[[0, 2]].T
         spread, axes = np.linalg.eigh(horizontal.T @ horizontal)
-        broad = axes[:, 1] * (np.sign(axes[0, 1]) or 1.0)
-        round_plan = spread[0] > 0.7 * spread[1]
-        azimuth = 25.0 - (0.0 if round_plan else float(np.degrees(np.arctan2(broad[1], broad[0]))))
-    a, e = np.radians(azimuth), np.radians(elevation)
-    turn = np.array([[np.cos(a), 0, -np.sin(a)], [0, 1, 0], [np.sin(a), 0, np.cos(a)]])
-    tilt = np.array([[1, 0, 0], [0, np.cos(e), -np.sin(e)], [0, np.sin(e), np.cos(e)]])
-    return Camera(tilt @ turn @ frame, centre, radius)
+        azimuth = 25.0
+        if spread[0] <= 0.7 * spread[1]:  # of a round plan no side is broadest
+            broad = axes[:, 1] * (np.sign(axes[0, 1]) or 1.0)
+            azimuth -= float(np.degrees(np.arctan2(broad[1], broad[0])))
+    turn = Rotation.from_euler("yx", [-azimuth, elevation], degrees=True).as_matrix()
+    return Camera(turn @ frame, centre, radius)
 
 
 def standing_axis(points: Array) -> str:
@@ -134,19 +134,10 @@ def display_rows(xyz: Array, faces: Index | None, limit: int) -> tuple[Index, In
     return rows, np.unique(merged[(a != b) & (b != c) & (a != c)], axis=0)
 
 
-def vertex_normals(points: Array, faces: Index) -> Array:
-    """Area-weighted unit normals (n, 3)."""
-    a, b, c = (points[faces[:, i]] for i in range(3))
-    normals = np.zeros_like(points)
-    for corner in faces.T:
-        np.add.at(normals, corner, np.cross(b - a, c - a))
-    return normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
-
-
 def surface_triangles(points: Array) -> Index | None:
-    """Triangles (t, 3), all turned alike, between the points of a sampled surface: the Delaunay
-    triangles around each point in its tangent plane, with those of its neighbours that have it for
-    a neighbour too, as outliers have not.
+    """Triangles (t, 3), all turned alike, between the points of a sampled surface: any three that
+    are neighbours in the Delaunay triangulations of their tangent planes; two of their edges are so
+    at both ends, as those of outliers are not.
 
     None where neighbourhoods are not flat (volumes, curves) and for a cloud in the plane, where a
     closed sheet would hide how it was sampled: those are drawn as balls.
@@ -166,21 +157,18 @@ def surface_triangles(points: Array) -> Index | None:
         "nad,nkd->nka", np.float32(frames), np.float32(points[near] - points[:, None])
     )
     blocks = np.array_split(plane, len(plane) // BLOCK + 1)
+    kept = np.concatenate([_delaunay(block) for block in blocks])
     own = np.broadcast_to(np.arange(len(points))[:, None], near.shape)
-    mutual = np.isin(own * len(points) + near, near * len(points) + own)
-    kept = mutual & np.concatenate([_delaunay(block) for block in blocks])
-    angle = np.where(kept, np.arctan2(plane[..., 1], plane[..., 0]), 4.0)  # beyond pi
-    order = np.argsort(angle, axis=1)
-    angle, near = (np.take_along_axis(each, order, 1) for each in (angle, near))
-    place, count = np.arange(AROUND), (angle < 4).sum(1, keepdims=True)
-    after = np.where(place + 1 < count, place + 1, 0)
-    gap = (np.take_along_axis(angle, after, 1) - angle)[place < count] % (2 * np.pi)
-    triangles = np.stack([own, near, np.take_along_axis(near, after, 1)], -1)[place < count]
-    triangles = triangles[gap < np.pi]
-    # A triangle begins with its least corner: from all three it has the same turn.
-    first = np.argmin(triangles, axis=1)[:, None]
-    triangles = np.take_along_axis(triangles, (first + [0, 1, 2]) % 3, 1)
-    return np.unique(triangles, axis=0)
+    edges = csr_matrix((kept[kept], (own[kept], near[kept])), shape=2 * points.shape[:1])
+    both = edges.multiply(edges.T)
+    i, j = triu(edges + edges.T).nonzero()
+    edge, k = both[i].multiply(both[j]).nonzero()
+    triangles = np.unique(np.sort(np.stack([i[edge], j[edge], k], 1), axis=1), axis=0)
+    turned = (
+        np.cross(*np.diff(points[triangles], axis=1).swapaxes(0, 1)) * normals[triangles[:, 0]]
+    ).sum(1) < 0
+    triangles[turned] = triangles[turned, ::-1]
+    return triangles
 
 
 def _delaunay(plane: Array) -> NDArray[np.bool_]:

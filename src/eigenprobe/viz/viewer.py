@@ -25,7 +25,6 @@ from urllib.parse import urlsplit
 
 from numpy.typing import ArrayLike
 
-from ..basis import Basis
 from ..errors import InputError
 from ..host.files import Facts
 from .report import Source, Values, open_basis, report_page
@@ -51,7 +50,7 @@ CHOICE = {
 KINDS = {
     bool: "true or false",
     int: "a whole number of at least 0",
-    float: "a finite number",
+    float: "a finite number of at least 0",
     str: "a word",
 }
 Feed = queue.Queue[dict[str, Any] | None]  # changes for one page; None ends it
@@ -59,9 +58,8 @@ LONGEST = 10_000  # bytes of a choice
 BEAT = 5.0  # seconds after which a feed is written to
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(BaseHTTPRequestHandler):  # of HTTP/1.0: a connection is one request
     server: _Server
-    protocol_version = "HTTP/1.1"
 
     def parse_request(self) -> bool:
         """Whether the request is answered at all.
@@ -80,7 +78,6 @@ class _Handler(BaseHTTPRequestHandler):
                 origin is None or urlsplit(origin).netloc == asked
             ):
                 return True
-        self.close_connection = True  # its body is not read, and is not the next request
         self._answer(403, b"the viewer answers its own page only\n")
         return False
 
@@ -95,29 +92,19 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
         take = {"/choice": self.server.viewer.take, "/basis": self.server.viewer.compute}
-        known = self.path in take and length.isdecimal() and int(length) <= LONGEST
-        self.close_connection |= not known  # a body that is not read is not the next request
-        message = None
-        with suppress(RecursionError, ValueError):
-            message = json.loads(self.rfile.read(int(length)) if known else b"")
+        message, failure = None, "expected a choice, an object of names and values"
+        if self.path in take and length.isdecimal() and int(length) <= LONGEST:
+            with suppress(RecursionError, ValueError):
+                message = json.loads(self.rfile.read(int(length)))
         if isinstance(message, dict):
             failure = take[self.path](message)
-        else:
-            failure = "expected a choice, an object of names and values"
         self._answer(400 if failure else 204, failure.encode())
 
     def _answer(self, code: int, body: bytes, kind: str = "text/plain") -> None:
         self.send_response(code)
-        headers = {
-            "Content-Type": kind,
-            "Content-Length": str(len(body)),
-            "Cache-Control": "no-store",
-            "X-Frame-Options": "DENY",
-            "Content-Security-Policy": "frame-ancestors 'none'",
-        }
-        headers |= {"Connection": "close"} if self.close_connection else {}
-        for name, value in headers.items():
-            self.send_header(name, value)
+        self.send_header("Content-Type", kind)
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Content-Security-Policy", "frame-ancestors 'none'")
         self.end_headers()
         self.wfile.write(body)
 
@@ -125,21 +112,17 @@ class _Handler(BaseHTTPRequestHandler):
         """Changes as events, and a remark after some seconds without: writing it tells whether the
         page is there.
         """
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.end_headers()
+        self._answer(200, b"", "text/event-stream")
         changes: Feed = queue.Queue()
         self.server.viewer.feeds.add(changes)
         with suppress(OSError):  # the page was closed
-            change: dict[str, Any] | None = {}
+            change: Facts | None = {}
             while change is not None:
                 self.wfile.write(f"data: {json.dumps(change)}\n\n".encode() if change else b":\n\n")
-                try:
+                change = {}
+                with suppress(queue.Empty):
                     change = changes.get(timeout=BEAT)
-                except queue.Empty:
-                    change = {}
         self.server.viewer.feeds.discard(changes)
-        self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing: the caller says where the viewer is."""
@@ -173,9 +156,15 @@ class Viewer:
         self.page, self.host, self.choice = page.encode(), host, dict(CHOICE)
         self._again, self._computing = again, threading.Lock()
         self.feeds: set[Feed] = set()
-        self._server = _listening(host, port)
+        for candidate in range(port, min(port + 50, 65536)):
+            with suppress(OSError):
+                self._server = _Server((host, candidate), _Handler)
+                break
+        else:
+            raise InputError(f"cannot listen on {host}:{port}")
         self._server.viewer, self.port = self, self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
 
     @property
     def url(self) -> str:
@@ -196,9 +185,7 @@ class Viewer:
         for name, value in known.items():
             kind = type(CHOICE[name])
             fits = type(value) is kind or (kind is float and type(value) is int)
-            if kind in (int, float):
-                fits = fits and math.isfinite(value) and (kind is float or value >= 0)
-            if not fits:
+            if not fits or (kind in (int, float) and not 0 <= value < math.inf):
                 return f"{name} must be {KINDS[kind]}, got {value!r:.40}"
         self.choice.update(known)
         return ""
@@ -219,7 +206,7 @@ class Viewer:
     def wait(self) -> None:
         """Until interrupted; then it stops."""
         try:
-            _interrupted()
+            self._thread.join()
         except KeyboardInterrupt:
             log.info("viewer stopped")
         finally:
@@ -231,21 +218,6 @@ class Viewer:
             feed.put(None)
         self._server.shutdown()
         self._server.server_close()
-
-
-def _interrupted() -> None:
-    """Until a signal arrives."""
-    threading.Event().wait()
-
-
-def _listening(host: str, port: int) -> _Server:
-    """A server at the first free port from `port` on."""
-    for candidate in range(port, min(port + 50, 65536)):
-        try:
-            return _Server((host, candidate), _Handler)
-        except OSError as error:
-            last = error
-    raise InputError(f"cannot listen on {host}:{port}: {last}")
 
 
 def serve(
@@ -294,28 +266,22 @@ def serve(
     >>> viewer.stop()
     """
     basis, name = open_basis(source, k)
-    shown = basis.faces if faces is None else faces
-
-    def text(of: Basis, settings: Facts) -> str:
-        given: Any = {"faces": shown, "compare": compare, "values": values}
-        return report_page(of, live=settings, title=name, facts=of.info, **given)
+    given: Any = {"faces": basis.faces if faces is None else faces, "title": name}
+    given |= {"compare": compare, "values": values}
 
     def computed(k: str, neighbours: str, smoother: str) -> str:
         from ..decomposition import decompose
 
         number: Any = int(neighbours) if neighbours.isdecimal() else neighbours
         options: Any = {"neighbours": None if number == "auto" else number, "smoother": smoother}
-        points: Any = basis.points
-        made = decompose(points, k=int(k), **options)
-        return text(made, {"k": int(k), "neighbours": neighbours, "smoother": smoother})
+        made = decompose(basis.points, k=int(k), **options)
+        live = {"k": int(k), "neighbours": neighbours, "smoother": smoother}
+        return report_page(made, live=live, facts=made.info, **given)
 
-    given = {
-        "k": basis.k,
-        "neighbours": basis.info.get("neighbours", "auto"),
-        "smoother": basis.info.get("smoother", "adaptive"),
-    }
+    live = {"k": basis.k, "neighbours": "auto", "smoother": "adaptive"}
+    live |= {name: basis.info[name] for name in ("neighbours", "smoother") if name in basis.info}
     again = None if basis.points is None else computed
-    viewer = Viewer(text(basis, given), host, port, again)
+    viewer = Viewer(report_page(basis, live=live, facts=basis.info, **given), host, port, again)
     log.info("viewer at %s (interrupt to stop)", viewer.url)
     if block:
         viewer.wait()

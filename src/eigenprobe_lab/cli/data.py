@@ -8,13 +8,7 @@ from eigenprobe.errors import InputError
 
 
 def cache(
-    shapes: list[Path],
-    *,
-    k: int = 50,
-    jobs: int = -1,
-    backend: str | None = None,
-    scheduler: str | None = None,
-    session: Session,
+    shapes: list[Path], *, k: int = 50, jobs: int = -1, backend: str | None = None, session: Session
 ) -> None:
     """Prepare the cotangent oracles of whole folders, once; a second run only does what is missing.
 
@@ -27,7 +21,6 @@ def cache(
         k: how many eigenvectors
         jobs: parallel workers, -1 for one per core
         backend: a joblib backend by name (loky, threading, dask, ray)
-        scheduler: address of a Dask scheduler, or processes: files go to its workers
     """
     from eigenprobe_lab.evaluation.oracles import prepare_oracles
 

@@ -166,5 +166,5 @@ def _evaluate(
             Path(row["shape"]), drawn[0] if drawn else table, method=row["method"], **numbers
         )
     index.failed(result.failed)
-    session.indexed(index)
+    session.written[:0] = index.write()
     session.finish(f"measured {len(result.shapes)} shapes, {', '.join(result.methods)},")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import shlex
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +16,8 @@ from eigenprobe.cli.session import Session
 from eigenprobe.errors import InputError
 from eigenprobe.host.files import write_npz
 from eigenprobe.host.tables import Record, write_csv
+
+from .train import say_resumed
 
 if TYPE_CHECKING:
     from eigenprobe.training import RunSettings
@@ -40,7 +41,7 @@ def _begin(
     from eigenprobe.training import RunSettings
 
     folder = session.folder(default)
-    session.resumes(folder, resume)
+    say_resumed(session, folder, resume)
     return folder, RunSettings(folder / "checkpoints", resume, session.device(), logs=logs)
 
 
@@ -480,7 +481,7 @@ def everything(
         (images, (features,)),
     ):
         session.say(f"\n== {run.__name__} ==")
-        part = replace(session, out=root / run.__name__, written=[], started=time.monotonic())
+        part = replace(session, out=root / run.__name__)
         run(*data, way=way, quick=quick, session=part)
         with (root / run.__name__ / "paper.csv").open(newline="") as file:
             lines += csv.DictReader(file)

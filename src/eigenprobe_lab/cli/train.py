@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from eigenprobe.cli.session import Session
 from eigenprobe.host import progress
+from eigenprobe.host.files import reading
 
 BESIDE = {
     "summary.json": "facts of the run",
@@ -56,7 +57,7 @@ def train(
         settings, "shape", None
     )  # every shape has a folder, and so a network, of its own
     folder = session.folder(recipe.stem if shape is None else f"{recipe.stem}-{Path(shape).stem}")
-    session.resumes(folder, resume)
+    say_resumed(session, folder, resume)
     flags: dict[str, Any] = {} if devices == 1 else {"devices": devices}
     flags |= ({} if nodes == 1 else {"num_nodes": nodes}) | (
         {} if strategy is None else {"strategy": strategy}
@@ -70,3 +71,14 @@ def train(
         if (folder / name).is_file():
             session.wrote(folder / name, what)
     session.finish(f"trained {recipe.stem}")
+
+
+def say_resumed(session: Session, folder: Path, resume: str) -> None:
+    """Say from which step each training goes on that an earlier run has left in ``folder``."""
+    import torch
+
+    for last in sorted(folder.rglob("last.ckpt")) if resume == "auto" else []:
+        with reading(last, "a checkpoint"):
+            found = torch.load(last, map_location="cpu", weights_only=True, mmap=True)
+            step = found["global_step"]
+        session.say(f"going on from step {step} in {last}")

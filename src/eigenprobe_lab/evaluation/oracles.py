@@ -21,7 +21,7 @@ from pathlib import Path
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError, warn
 from eigenprobe.geometry import load, oracle
-from eigenprobe.host.files import default_cache_dir, writable_folder
+from eigenprobe.host.files import writable_folder
 from eigenprobe.io.mesh import Array
 from eigenprobe.io.shapes import MESHES, find_shapes
 from eigenprobe_lab.evaluation.reports import in_parallel
@@ -43,11 +43,17 @@ def cached_oracle(vertices: Array, faces: Array, k: int = 50, folder: Folder = N
     return basis
 
 
+def cache_folder() -> Path:
+    """``oracle`` in ``$EIGENPROBE_CACHE``, else in the user's cache folder."""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("EIGENPROBE_CACHE") or Path(root) / "eigenprobe") / "oracle"
+
+
 def entry_path(vertices: Array, faces: Array, folder: Folder = None) -> Path:
     """Where the oracle of this mesh is kept: a name made of its content alone."""
     arrays = vertices.astype("<f8"), faces.astype("<i8")
     name = _digest(f"{VERSION}:{vertices.shape}:{faces.shape}", *arrays)
-    root = Path(folder) if folder is not None else default_cache_dir() / "oracle"
+    root = Path(folder) if folder is not None else cache_folder()
     return (
         root / name[:2] / f"{name}.safetensors"
     )  # a folder of 200,000 entries is slow on many file systems
@@ -133,7 +139,7 @@ def prepare_oracles(
     started = time.perf_counter()
     paths = [folder] if isinstance(folder, (str, os.PathLike)) else folder
     files = find_shapes(paths, MESHES, below=True)
-    target = writable_folder(out if out is not None else default_cache_dir() / "oracle")
+    target = writable_folder(out if out is not None else cache_folder())
     tasks = ((path, k, target) for path in files)
     found = list(in_parallel(_prepare_one, tasks, "oracles", len(files), jobs, backend))
     made, kept = (

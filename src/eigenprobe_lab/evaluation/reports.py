@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from eigenprobe.errors import InputError
 from eigenprobe.host.files import Facts, write_json, write_text
-from eigenprobe.host.progress import track
+from eigenprobe.host.progress import Progress
 from eigenprobe.host.tables import Record, Row, columns_of, write_csv
 
 if TYPE_CHECKING:
@@ -176,4 +176,7 @@ def in_parallel(
         except (ValueError, TypeError, KeyError) as error:
             raise InputError(f"joblib has no backend {backend!r}: {error}") from error
         results = pool(delayed(function)(*task) for task in tasks)
-    return track(results, title, total)
+    with Progress(title, total) as bar:
+        for result in results:
+            yield result
+            bar.advance()

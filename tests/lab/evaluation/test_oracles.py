@@ -14,7 +14,7 @@ import pytest
 from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.geometry import oracle
 from eigenprobe.io.shapes import Shape, load, save
-from eigenprobe_lab.evaluation.oracles import cached_oracle, prepare_oracles
+from eigenprobe_lab.evaluation.oracles import cache_folder, cached_oracle, prepare_oracles
 from tests.meshes import blob, cube, torus
 
 
@@ -136,3 +136,11 @@ def test_prepare_refuses_and_reports(shapes: Path, tmp_path: Path) -> None:
         "cloud.ply": "a point cloud: an oracle needs faces",
         "cube.off": "the oracle of 8 vertices has 1 to 7 vectors, got k=50",
     }
+
+
+def test_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EIGENPROBE_CACHE", str(tmp_path / "mine"))
+    assert cache_folder() == tmp_path / "mine" / "oracle"
+    monkeypatch.delenv("EIGENPROBE_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "eigenprobe" / "oracle"

@@ -68,11 +68,11 @@ start().then(async (data) => {
   const FEW = 12, MOST = 150, LETTERS = 44, CELL = 8, measure = document.createElement("canvas").getContext("2d");
   const median = (list) => list.slice().sort((a, b) => a - b)[Math.floor(list.length / 2)];
   const cut = (words) => (words.length > LETTERS ? words.slice(0, LETTERS - 1) + "…" : words);
-  // A long name on two lines, broken at the space that is nearest to its middle.
+  // A long name on two lines, broken at the space or underscore that is nearest to its middle.
   function lines(words) {
-    const short = cut(words), spaces = [...short.matchAll(/ /g)].map((m) => m.index), far = (i) => Math.abs(i - short.length / 2);
+    const short = cut(words), spaces = [...short.matchAll(/[ _]/g)].map((m) => m.index), far = (i) => Math.abs(i - short.length / 2);
     const at = short.length > 20 && spaces.sort((a, b) => far(a) - far(b))[0];
-    return at ? [short.slice(0, at), short.slice(at + 1)] : [short];
+    return at ? [short.slice(0, at + (short[at] === "_")), short.slice(at + 1)] : [short];
   }
   function members() { // rows by class, of those that are raised where something is searched
     const c = now(), found = c.classes.map(() => []);
@@ -99,9 +99,9 @@ start().then(async (data) => {
   }
   // Names of classes, each with a line to it. The largest first: near the class where no other name is, no point lies and no
   // line is crossed. Of many classes the others stand in a column at the left or right edge, in the order of their heights.
-  // A name that has no room is not shown until one zooms in.
+  // So does a name near its class that a line from there would cross. A name that has no room is not shown until one zooms in.
   const MANY = 24, ANGLES = Array.from({ length: 16 }, (_, i) => [Math.cos((i * Math.PI) / 8), Math.sin((i * Math.PI) / 8)]), RADII = [10, 18, 28, 40, 54, 70, 90, 115, 145, 180, 225, 280];
-  const edge = (wide) => { const c = now(); return c && c.classes && c.classes.length > MANY ? Math.min(185, 0.23 * wide) : 0; };
+  const edge = (wide) => { const c = now(); return c && c.classes && c.classes.length > MANY ? Math.min(220, 0.27 * wide) : 0; };
   function planeNames(c, groups) {
     const { xaxis, yaxis } = $("scatter")._fullLayout, wide = xaxis._length, tall = yaxis._length, many = edge(wide), size = c.classes.length <= FEW ? 13 : 11.5, row = size + 4;
     const rows = Array.from({ length: n }, (_, i) => i), at = columns(main, rows), px = at.x.map((v) => xaxis.l2p(v)), py = at.y.map((v) => yaxis.l2p(v));
@@ -135,19 +135,33 @@ start().then(async (data) => {
       else if (many) (spot.x < wide / 2 ? left : right).push({ g, spot });
     }
     const room = Math.floor(tall / row); // of a column: the other one takes what does not fit
-    for (const [from, to] of [[left, right], [right, left]]) { from.sort((a, b) => Math.abs(b.spot.x - wide / 2) - Math.abs(a.spot.x - wide / 2)); while (from.length > room && to.length < room) to.push(from.pop()); from.splice(room); }
-    for (const [side, rest] of [[0, left], [1, right]]) {
-      rest.sort((a, b) => a.spot.y - b.spot.y);
-      const tops = rest.map(({ spot }) => spot.y - row / 2);
-      for (let i = 0; i < tops.length; i++) tops[i] = Math.max(tops[i], i ? tops[i - 1] + row : 0);
-      for (let i = tops.length - 1; i >= 0; i--) tops[i] = Math.min(tops[i], i < tops.length - 1 ? tops[i + 1] - row : tall - row);
-      rest.forEach(({ g, spot }, i) => {
-        let name = c.classes[g];
-        while (width([name]) > many && name.length > 2) name = name.slice(0, -2).trimEnd() + "…";
-        const w = width([name]);
-        taken.push({ g, spot, words: [name], anchor: side ? "left" : "right", box: { left: side ? wide - w : 0, top: tops[i], w, h: row } });
+    function beside() {
+      const sides = [left, right].map((list) => list.slice().sort((a, b) => Math.abs(b.spot.x - wide / 2) - Math.abs(a.spot.x - wide / 2)));
+      for (const [from, to] of [sides, sides.slice().reverse()]) { while (from.length > room && to.length < room) to.push(from.pop()); from.splice(room); }
+      return sides.flatMap((rest, side) => {
+        rest.sort((a, b) => a.spot.y - b.spot.y);
+        const tops = rest.map(({ spot }) => spot.y - row / 2);
+        for (let i = 0; i < tops.length; i++) tops[i] = Math.max(tops[i], i ? tops[i - 1] + row : 0);
+        for (let i = tops.length - 1; i >= 0; i--) tops[i] = Math.min(tops[i], i < tops.length - 1 ? tops[i + 1] - row : tall - row);
+        const names = rest.map(({ g }) => {
+          let name = c.classes[g];
+          while (width([name]) > many && name.length > 2) name = name.slice(0, -2).trimEnd() + "…";
+          return name;
+        }), most = Math.max(...names.map((name) => width([name]))); // where all lines of a column begin
+        return rest.map(({ g, spot }, i) => {
+          const w = width([names[i]]);
+          return { g, spot, words: [names[i]], anchor: side ? "left" : "right", box: { left: side ? wide - most : most - w, top: tops[i], w, h: row } };
+        });
       });
     }
+    let columned = beside();
+    for (;;) {
+      const crossed = taken.filter(({ box }) => columned.some((other) => meets(other.spot, onto(other.box, other.spot), box)));
+      if (!crossed.length || left.length + right.length + crossed.length > 2 * room) break;
+      for (const each of crossed) { taken.splice(taken.indexOf(each), 1); (each.spot.x < wide / 2 ? left : right).push(each); }
+      columned = beside();
+    }
+    taken.push(...columned);
     const tail = { left: 0, center: 0.5, right: 1 }; // where the line leaves the box
     return taken.map(({ g, box, spot, words, anchor = "center" }) => ({
       x: xaxis.p2l(spot.x), y: yaxis.p2l(spot.y), xanchor: anchor, ax: box.left + tail[anchor] * box.w - spot.x, ay: box.top + box.h / 2 - spot.y, text: words.map(safe).join("<br>"), class: g,
