@@ -22,46 +22,36 @@ from torch import Tensor
 from ..host.progress import report
 from .filtered import refine
 from .multigrid import Level, Levels, hierarchy, in_precision, inverse
-from .problem import (
-    Eigenpairs,
-    Problem,
-    SparseOperator,
-    Unsuited,
-    floor,
-    inner,
-    normal_block,
-    times,
-)
+from .problem import Problem, Unsuited, floor, inner, normal_block, times
 from .span import small_ritz
 
 POINTS = 6000  # from which a hierarchy pays
-ENTRIES = 24  # per row, up to which the graph may be one of low dimension
 SWEEPS = 30  # at most on the finest level; on a coarser one, and in float64 at last, a quarter
 ACCURACY = 5e-6  # of eigenvalues, relative, before the last sweep: a tenth of it after that
 GUARDS = 4  # columns improved along with the wanted ones; the others only widen the span
 
 
 def suits(problem: Problem) -> bool:
-    """Of a connected operator whose constant is known."""
+    """A connected graph of low dimension whose constant is known: of many points, or with gaps so
+    small (as a few points of hardly any mass make them) that a residual of ``tol`` says nothing.
+    """
     connected = problem.known.shape[1] > 0 and problem.labels is None
-    if not isinstance(problem.operator, SparseOperator) or not connected:
+    if not connected or problem.operator.dimension > 3:
         return False
-    return (problem.n >= POINTS or problem.stiff) and problem.sparse.entries <= ENTRIES * problem.n
+    gap = problem.sparse.weyl_gap(problem.wanted)
+    return problem.n >= POINTS or float(gap.min()) < problem.tol
 
 
-def solve(problem: Problem) -> Eigenpairs:
+def solve(problem: Problem) -> tuple[Tensor, Tensor]:
     goal = Goal(problem.wanted, 0.8 * problem.tol, ACCURACY)
-    levels = hierarchy(
-        problem.sparse.laplacian(), problem.known, problem.width + problem.known.shape[1]
-    )
-    if levels[-1].smooth.layout != torch.strided:
-        raise Unsuited("coarse levels of this graph fill in")
+    width = problem.width + problem.known.shape[1]
+    levels = hierarchy(problem.sparse.laplacian(), problem.known, width)
     start = nested_start(levels, problem.width, goal)
     block = start.x[:, : problem.wanted + GUARDS].double()
     found = improve(levels, 0, block, goal, SWEEPS // 4, start.error)
     if float(found.norms.max()) > problem.tol:  # copies of the last value were not swept
         return refine(problem, torch.cat([found.x, start.x[:, block.shape[1] :].double()], 1))
-    return Eigenpairs(found.x[:, : problem.wanted], found.g[: problem.wanted])
+    return found.x[:, : problem.wanted], found.g[: problem.wanted]
 
 
 class Goal(NamedTuple):
