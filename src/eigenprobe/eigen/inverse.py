@@ -32,7 +32,6 @@ from .span import small_ritz
 
 EPS = np.finfo(np.float64).eps
 BLOCK = 3  # columns of a block: symmetric bodies have pairs
-MANY = 32  # wanted vectors from which a pole amid them pays for a second factor that it may take
 BELOW = 0.85  # share of the wanted eigenvalues that may lie below the pole
 BELOW_ALL = -1e-5  # a pole below all eigenvalues, over what is wanted about
 DENSE = 8  # rows per wanted vector below which LAPACK takes the whole matrix
@@ -60,7 +59,7 @@ def solve(problem: Problem) -> tuple[Tensor, Tensor]:
         # Weyl's guess is right on even points and up to twice too large on random ones: with two
         # fifths of it the pole is amid the wanted eigenvalues.
         guess = float(operator.weyl_gap(problem.wanted)[0])
-        pole = (0.4 if known.shape[1] and problem.wanted >= MANY else BELOW_ALL) * guess
+        pole = (0.4 if known.shape[1] else BELOW_ALL) * guess
         accuracy = problem.tol
     values, vectors = smallest_pairs(
         laplacian, problem.wanted, known=known, pole=pole, accuracy=accuracy

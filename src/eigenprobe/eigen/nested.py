@@ -20,13 +20,12 @@ import torch
 from torch import Tensor
 
 from ..host.progress import report
-from .filtered import refine
+from .filtered import PATIENT, refine
 from .multigrid import Level, Levels, hierarchy, in_precision, inverse
 from .problem import Problem, Unsuited, floor, inner, normal_block, times
 from .span import small_ritz
 
 POINTS = 6000  # from which a hierarchy pays
-SWEEPS = 30  # at most on the finest level; on a coarser one, and in float64 at last, a quarter
 ACCURACY = 5e-6  # of eigenvalues, relative, before the last sweep: a tenth of it after that
 GUARDS = 4  # columns improved along with the wanted ones; the others only widen the span
 
@@ -48,7 +47,7 @@ def solve(problem: Problem) -> tuple[Tensor, Tensor]:
     levels = hierarchy(problem.sparse.laplacian(), problem.known, width)
     start = nested_start(levels, problem.width, goal)
     block = start.x[:, : problem.wanted + GUARDS].double()
-    found = improve(levels, 0, block, goal, SWEEPS // 4, start.error)
+    found = improve(levels, 0, block, goal, start.error)
     if float(found.norms.max()) > problem.tol:  # copies of the last value were not swept
         return refine(problem, torch.cat([found.x, start.x[:, block.shape[1] :].double()], 1))
     return found.x[:, : problem.wanted], found.g[: problem.wanted]
@@ -88,15 +87,15 @@ def nested_start(levels: Levels, width: int, goal: Goal) -> Improved:
     block = normal_block(size, generator, device, torch.float32)
     block = inverse(levels, block, len(levels) - 1).mul_(coarsest.scale)
     for at in range(len(levels) - 1, 0, -1):
-        block = levels[at - 1].prolong(improve(levels, at, block, rough, SWEEPS // 4).x)
-    return improve(levels, 0, block, goal, SWEEPS)
+        block = levels[at - 1].prolong(improve(levels, at, block, rough).x)
+    return improve(levels, 0, block, goal)
 
 
 def improve(
-    levels: Levels, at: int, x: Tensor, goal: Goal, sweeps: int, error: Tensor | None = None
+    levels: Levels, at: int, x: Tensor, goal: Goal, error: Tensor | None = None
 ) -> Improved:
-    """At most ``sweeps`` sweeps on one level, fewer where the goal is reached; ``error`` is known
-    from before.
+    """Sweeps on one level until the goal is reached or they no longer gain; ``error`` is known from
+    before.
     """
     problem, scale = _Problem(levels[at], x.dtype), levels[at].scale
     wanted, last = goal.wanted, min(goal.wanted + GUARDS, x.shape[1])
@@ -105,7 +104,7 @@ def improve(
     best, stalled = math.inf, 0
     rounding = floor(x.dtype) ** 2 if x.dtype == torch.float32 else 0.0  # an error that it makes
     error = torch.full((wanted,), math.inf, dtype=torch.float64) if error is None else error
-    for sweep in range(sweeps + 1):
+    for sweep in range(PATIENT + 1):
         residual = torch.addcmul(
             hx[:, :last], problem.gram(x[:, :last]), g[:last].to(x.dtype), value=-1
         )
@@ -116,7 +115,7 @@ def improve(
         worst = float(left.max())
         stalled = stalled + 1 if worst > 0.9 * best else 0
         best = min(best, worst)
-        if worst <= 1 or stalled > 2 or sweep == sweeps:
+        if worst <= 1 or stalled > 2 or sweep == PATIENT:
             break
         report(f"level {at}, sweep {sweep + 1}, residual {float(norms.max()):.0e}")
         # Columns that have converged stay in the span and are no longer improved.

@@ -228,20 +228,16 @@ class SpectralModel:
 
     def _bases(self, batch: Batch, k: int, ritz: bool, refine: int) -> Iterator[Basis]:
         """The bases of a batch, one after the other."""
-        operator = batch.operator
-        columns = self._columns(batch, ritz)
-        span, padded = masses(operator).double().sqrt()[..., None] * columns, operator
-        if batch.stacked:  # padding is divided by the mass as well
-            padded = replace(operator, mass=operator.each.padded(operator.mass, 1.0))
-        else:
-            span = span[0]
+        operator, columns = batch.operator, self._columns(batch, ritz)
+        span = masses(operator).double().sqrt()[..., None] * columns
+        # Padding is divided by the mass as well.
+        padded = replace(operator, mass=operator.each.padded(operator.mass, 1.0))
         found = rotate(span, padded, k, leading=self.k, turn=ritz, sweeps=refine)
         info = {"method": "pretrained", "model": self.name, "refine": refine}
         info |= {"smoother": "heat"} if batch.stacked else {}
         for i, (cloud, n) in enumerate(zip(batch.clouds, operator.each.sizes, strict=True)):
-            pairs = found.of(i, n) if batch.stacked else found
+            pairs, facts = found.of(i, n), info | {"components": batch.components[i]}
             kernel = KernelExtension(cloud.points, pairs.vectors)
-            facts = info | {"components": batch.components[i]}
             basis = basis_of(pairs, operator, cloud, extension=kernel, info=facts)
             if batch.stacked:
                 make = partial(surface_operator, cloud.given)

@@ -28,6 +28,7 @@ from ..host.files import Facts
 from ..smoothers import Smoother
 from .families import family, mass_of, ordered, visible_steps
 from .objective import expected_errors, prefix_errors
+from .probes import Probes
 
 
 def worst(errors: Tensor) -> Tensor:
@@ -57,7 +58,6 @@ def _inverse(alpha: Tensor) -> Tensor:
 
 
 Eigenvalues = Literal["rayleigh", "worst", "mean"]
-DRAWN = 500  # probes of a draw: the paper's number
 
 
 def best_basis(functions: Tensor, smoother: Smoother, k: int) -> tuple[RitzPairs, Facts]:
@@ -101,7 +101,9 @@ def with_eigenvalues(
         found = mean(errors, expected=True)
     else:
         if isinstance(functions, str):
-            drawn = family(functions).draw(smoother, DRAWN, steps, generator=generator).double()
+            drawn = (
+                family(functions).draw(smoother, Probes.count, steps, generator=generator).double()
+            )
         else:
             drawn = rotation.mass.sqrt()[:, None] * functions
         found = (worst if kind == "worst" else mean)(prefix_errors(q, drawn))

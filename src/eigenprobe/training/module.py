@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import lightning.pytorch as pl
@@ -207,8 +207,7 @@ class SpectralModule(pl.LightningModule):
 
     def _log_gap(self, name: str, loss: Tensor, batch: Batch, sync_dist: bool = False) -> None:
         if batch.optimum is not None:
-            best = batch.optimum.mean().float()
-            gap = loss - best if self.objective.prefix == "log" else loss / best - 1
+            gap = loss / batch.optimum.mean().float() - 1
             self.log(name, gap, prog_bar=True, batch_size=1, sync_dist=sync_dist)
 
     def configure_optimizers(self) -> Any:
@@ -281,13 +280,7 @@ class SpectralModule(pl.LightningModule):
         states = {"cpu": torch.get_rng_state()}
         if self.device.type == "cuda":
             states["cuda"] = torch.cuda.get_rng_state(self.device)
-        checkpoint["eigenprobe"] = {
-            "batches_seen": self.batches_seen,
-            "objective": asdict(self.objective),
-            "optimisation": asdict(self.optimisation),
-            "network": getattr(self.network, "describe", dict)(),
-            "random_state": states,
-        }
+        checkpoint["eigenprobe"] = {"batches_seen": self.batches_seen, "random_state": states}
 
     def on_load_checkpoint(self, checkpoint: Facts) -> None:
         self.batches_seen = checkpoint["eigenprobe"]["batches_seen"]
