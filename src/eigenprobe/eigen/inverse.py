@@ -1,5 +1,4 @@
-"""Shift-and-invert: for curves and for surfaces of moderate size, whose sparse factors are small,
-and for meshes.
+"""Shift-and-invert: for curves, surfaces and meshes, whose sparse factors are small.
 
     (H - p)^-1,   H = I - A  (or M^-1/2 L M^-1/2 of a mesh)
     on a Krylov space of blocks B_j (b, n), all of them kept:

@@ -76,8 +76,9 @@ def solve_dense(problem: Problem) -> tuple[Tensor, Tensor]:
     return vectors, values
 
 
+LAPACK = Solver("dense", lambda p: p.n <= max(FEW, inverse.DENSE * p.wanted), solve_dense)
 SOLVERS = (
-    Solver("dense", lambda p: p.n <= max(FEW, inverse.DENSE * p.wanted), solve_dense),
+    LAPACK,
     Solver("inverse", inverse.suits, inverse.solve),
     Solver("nested", nested.suits, nested.solve),
     Solver("filtered", lambda problem: True, filtered.solve),
@@ -129,10 +130,10 @@ def solve(
     found = Eigenpairs(vectors, vectors.new_zeros(vectors.shape[1]), "known", 0.0)
     if problem.wanted:
         with limited_threads(device, problem.n):
-            labels, alone = problem.labels, replace(problem, labels=None)
+            alone = replace(problem, labels=None)
             chosen = next(each for each in SOLVERS if each.suits(alone))
-            if labels is not None and chosen.solve is nested.solve:
-                found = _by_component(problem, labels)
+            if problem.labels is not None and chosen.solve is nested.solve:
+                found = _by_component(problem, problem.labels)
             else:
                 found = _checked(problem)
         # By construction, whatever the solver: a component is a gap of 0.
@@ -205,14 +206,17 @@ def _by_component(problem: Problem, labels: Tensor) -> Eigenpairs:
 
 def _checked(problem: Problem) -> Eigenpairs:
     """The answer of the first suitable solver whose answer is sound."""
-    reason, suited = "", [each for each in SOLVERS if each.suits(problem)]
-    if problem.n <= AFFORDABLE and SOLVERS[0] not in suited:
-        suited.append(SOLVERS[0])
-    for solver in suited:
+    reason, order = "", SOLVERS
+    if problem.n <= AFFORDABLE and not LAPACK.suits(problem):
+        order = (*SOLVERS[1:], LAPACK)
+    for solver in order:
+        last = solver is order[-1]
+        if not (last or solver.suits(problem)):
+            continue
         try:
             with held_warnings() as said:
                 vectors, gaps = solver.solve(problem)
-            loosest = math.inf if solver is suited[-1] else LOOSEST
+            loosest = math.inf if last else LOOSEST
             residual, reason = _fault(problem, vectors, gaps, loosest)
         except Unsuited:
             continue
