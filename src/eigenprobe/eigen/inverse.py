@@ -29,7 +29,7 @@ from ..smoothers import Smoother
 from .problem import Eigenpairs, Problem, SparseOperator, null_vectors
 from .span import small_ritz
 
-EPS = np.finfo(np.float64).eps
+EPS = float(np.finfo(np.float64).eps)
 BLOCK = 3  # columns of a block: symmetric bodies have pairs
 BELOW = 0.85  # share of the wanted eigenvalues that may lie below the pole
 BELOW_ALL = -1e-5  # a pole below all eigenvalues, over what is wanted about

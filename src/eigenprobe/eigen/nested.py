@@ -14,6 +14,7 @@ reach is swept in float64 at the end.
 
 import math
 from functools import reduce
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -166,14 +167,17 @@ class _Problem:
         """Rayleigh-Ritz on the span of the blocks, of which the first holds Ritz vectors already
         (values ``g``).
         """
-        grams = [self.gram(b) for b in blocks]
-        left: list[list[Tensor]] = [[torch.eye(g.numel(), dtype=torch.float64, device=g.device)]]
-        right: list[list[Tensor]] = [[torch.diag(g)]]
+        grams, sizes = [self.gram(b) for b in blocks], [b.shape[1] for b in blocks]
+        places = [slice(end - size, end) for size, end in zip(sizes, accumulate(sizes))]
+        gram = torch.eye(sum(sizes), dtype=torch.float64, device=g.device)
+        small = torch.zeros_like(gram)
+        small.diagonal()[: g.numel()] = g
         for i in range(1, len(blocks)):
-            left.append([inner(blocks[i], grams[j]) for j in range(i + 1)])
-            right.append([inner(blocks[i], images[j]) for j in range(i + 1)])
-        values, turn = small_ritz(_assemble(right), _assemble(left), blocks[0].dtype)
-        sizes = [block.shape[1] for block in blocks]
+            for j in range(i + 1):
+                gram[places[i], places[j]] = inner(blocks[i], grams[j])
+                small[places[i], places[j]] = inner(blocks[i], images[j])
+        small, gram = (lower.tril() + lower.tril(-1).mT for lower in (small, gram))
+        values, turn = small_ritz(small, gram, blocks[0].dtype)
         return values[: g.numel()], *turn[:, : g.numel()].split(sizes)
 
 
@@ -189,10 +193,3 @@ def _whole(columns: int, *found: Tensor) -> tuple[Tensor, ...]:
 def _sums(x: Tensor) -> Tensor:
     ones = torch.ones((1, x.shape[0]), dtype=x.dtype, device=x.device)
     return (ones @ x)[0]  # faster than sums along a strided axis
-
-
-def _assemble(lower: list[list[Tensor]]) -> Tensor:
-    """The symmetric matrix of a lower block triangle."""
-    count = len(lower)
-    rows = [[lower[i][j] if j <= i else lower[j][i].mT for j in range(count)] for i in range(count)]
-    return torch.cat([torch.cat(row, 1) for row in rows])

@@ -47,8 +47,10 @@ CONTEXT = 4096  # farthest points of a cloud of more than `WHOLE` that the other
 
 
 class EncodeOptions(TypedDict, total=False):
-    """The options of `SpectralModel.encode` that are given by name."""
+    """The options of `SpectralModel.encode`."""
 
+    ritz: bool
+    refine: int
     smoother: Literal["auto", "adaptive", "symmetric", "heat"]
     device: str | torch.device | None
 
@@ -121,33 +123,16 @@ class SpectralModel:
 
     @overload
     def encode(
-        self,
-        points: NDArray[Any],
-        k: int = 50,
-        ritz: bool = True,
-        refine: int = 0,
-        **options: Unpack[EncodeOptions],
+        self, points: NDArray[Any], k: int = 50, **options: Unpack[EncodeOptions]
     ) -> Basis[NDArray[Any]]: ...
 
     @overload
     def encode(
-        self,
-        points: Tensor,
-        k: int = 50,
-        ritz: bool = True,
-        refine: int = 0,
-        **options: Unpack[EncodeOptions],
+        self, points: Tensor, k: int = 50, **options: Unpack[EncodeOptions]
     ) -> Basis[Tensor]: ...
 
     @overload
-    def encode(
-        self,
-        points: Any,
-        k: int = 50,
-        ritz: bool = True,
-        refine: int = 0,
-        **options: Unpack[EncodeOptions],
-    ) -> Any: ...
+    def encode(self, points: Any, k: int = 50, **options: Unpack[EncodeOptions]) -> Any: ...
 
     @validated
     def encode(

@@ -69,8 +69,8 @@ class FitSettings:
     preset, sizes
         A network of `networks.PRESETS` (default ``"cpu"`` on a processor, ``"overfit"`` on a GPU)
         and changes to it.
-    steps, rate, clip
-        Override the schedule that goes with the preset.
+    optimisation, steps
+        The schedule (by default the one that goes with the preset), and its number of steps.
     resamplings, size, held_out
         Train on that many farthest-point subsets of ``size`` points, validate on ``held_out`` more.
         By default a cloud of up to 2000 points (4000 on a GPU) is taken whole and a larger one
@@ -100,8 +100,6 @@ class FitSettings:
     sizes: dict[str, Any] | None = None
     optimisation: Optimisation | None = None
     steps: int | None = None
-    rate: float | None = None
-    clip: float | None = None
     resamplings: int | Literal["fresh"] | None = None
     size: int | None = None
     subset: Subset = "farthest"
@@ -114,12 +112,11 @@ class FitSettings:
     seed: int = 0
 
     def schedule(self, preset: str) -> Optimisation:
-        """The schedule of the preset with the overrides."""
+        """The schedule of the preset, or that given, with the number of steps."""
         usual = Optimisation(steps=800, rate=1e-3, clip=0.01)
         if isinstance(networks.config(preset), networks.MLPConfig):
             usual = Optimisation(steps=300, rate=3e-3)
-        changes = _given(steps=self.steps, rate=self.rate, clip=self.clip)
-        return replace(self.optimisation or usual, **changes)
+        return replace(self.optimisation or usual, **_given(steps=self.steps))
 
     def objective(self) -> Objective:
         """The training loss, relative to the probes' energy so that samplings and shapes are
