@@ -29,18 +29,7 @@ from ..host.threads import now
 from ..points import Frame
 from ..probes import Objective, Projection, visible_scales
 from ..smoothers import KINDS, Kind, Smoother
-from .data import (
-    Batch,
-    Fresh,
-    ManifoldData,
-    Pool,
-    ProbeSettings,
-    Sampling,
-    Source,
-    Subset,
-    prepare,
-    resample,
-)
+from .data import Batch, Fresh, ManifoldData, Pool, ProbeSettings, Source, Subset, prepare, resample
 from .module import Optimisation, SpectralModule
 from .runs import RunSettings, train
 
@@ -313,7 +302,7 @@ def draw_samplings(
     probes: ProbeSettings,
     objective: Objective,
     settings: FitSettings,
-) -> tuple[list[Sampling], list[Sampling]]:
+) -> tuple[list[Batch], list[Batch]]:
     """Training and held-out samplings of a cloud, prepared."""
     n, held_out = len(cloud), settings.held_out
     gpu = cloud.device.type == "cuda"
@@ -338,7 +327,7 @@ def draw_samplings(
 
 
 @torch.no_grad()
-def attach_optimum(batch: Sampling, k: int, objective: Objective, seed: int = 0) -> Tensor:
+def attach_optimum(batch: Batch, k: int, objective: Objective, seed: int = 0) -> Tensor:
     """The closed-form optimum of the expected loss on one sampling: the smallest value the loss can
     take there.
 
