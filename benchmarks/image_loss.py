@@ -34,7 +34,7 @@ from eigenprobe.training import train as fit
 from eigenprobe.training.data import Pool
 from eigenprobe_lab.evaluation.clustering import kmeans_scores
 from eigenprobe_lab.evaluation.reports import markdown
-from eigenprobe_lab.paper.images_recipe import ImagesRecipe
+from eigenprobe_lab.paper.images_recipe import NETWORK, ImagesRecipe
 from eigenprobe_lab.paper.overfit import covariance
 from eigenprobe_lab.paper.variants import EvenFirst
 
@@ -130,7 +130,11 @@ def train(
     batch = Batch(points, covariance=DenseCovariance(exact.float().to(device)[None]))
     for kind in ("q_1 learned", "q_1 even"):
         network: torch.nn.Module = networks.build(
-            "images-dinov2", rows.shape[1], VECTORS, torch.Generator().manual_seed(0), **sizes
+            "overfit",
+            rows.shape[1],
+            VECTORS,
+            torch.Generator().manual_seed(0),
+            **NETWORK | {"width": 128, "feedforward": 128} | sizes,
         )
         network = network if kind == "q_1 learned" else EvenFirst(network)
         options: dict[str, Any] = {"warmup": 0, "schedule": "constant", "weight_decay": 0.01}

@@ -1,10 +1,10 @@
-"""Nested multigrid beside pyamg and LOBPCG, on one matrix, to one residual.
+"""The solver of `decompose` beside pyamg and LOBPCG, on one matrix, to one residual.
 
     python -m benchmarks.multigrid              random tori of 20 000 and 50 000 points, 50 vectors
     python -m benchmarks.multigrid --sizes 5000 -k 20
 
 H = I - A of the adaptive smoother, the constant known.  ours: the solver that `decompose` takes
-(nested iteration, then sweeps in float64).  The others: `pyamg.smoothed_aggregation_solver`, given
+(on the host a sparse factor).  The others: `pyamg.smoothed_aggregation_solver`, given
 the same null vector, as preconditioner of `scipy.sparse.linalg.lobpcg`, started from random vectors
 or from the prolonged eigenvectors of pyamg's coarsest level that has enough points.  Their settings
 are the two fastest of 36 that were tried (strength, smoother, shift, guard vectors); a coarse level

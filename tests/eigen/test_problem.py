@@ -83,6 +83,23 @@ def test_bounds_hold_the_spectrum_of_every_cloud(rng) -> None:
     assert whole[0].shape == (1,)
 
 
+def test_dimension_is_that_of_the_graph() -> None:
+    """Of rings, grids in two and three dimensions, whose edges are many or few, and an expander."""
+    rng = np.random.default_rng(0)
+    ring = np.stack([np.cos(np.arange(400)), np.sin(np.arange(400))], 1)
+    for x, k, dimension in (
+        (ring, 2, 1),
+        (c.grid(30), 4, 2),
+        (c.grid(30), 20, 2),
+        (c.random_sphere(3000, rng), 10, 2),
+        (c.grid(14, 3), 6, 3),
+    ):
+        matrix = build_smoother(build_graph(torch.from_numpy(x), k), "symmetric").matrix
+        assert SparseOperator(matrix).dimension == dimension
+    matrix = build_smoother(torch.from_numpy(rng.normal(size=(2000, 30))), "symmetric").matrix
+    assert SparseOperator(matrix).dimension > 3
+
+
 def test_weyls_law_finds_the_gaps_of_even_points() -> None:
     smoother = build_smoother(torch.from_numpy(c.fibonacci_sphere(1500)))
     operator = SparseOperator(smoother.matrix, laplacian_diagonal=smoother.leaving)

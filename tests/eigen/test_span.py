@@ -99,15 +99,6 @@ def test_a_sweep_is_a_chebyshev_polynomial_of_the_lowest_quotient(kind: str, ste
     found = sweep(q, smoother, steps)
     torch.testing.assert_close(found @ found.T, expected @ expected.T, atol=1e-8, rtol=0)
     torch.testing.assert_close(sweep(q, smoother), sweep(q, smoother, 4))
-    with pytest.raises(InputError, match="at least 1 smoothing step, got 0"):
-        sweep(q, smoother, 0)
-
-
-def test_a_sweep_of_a_row_smoother_is_its_covariance() -> None:
-    smoother = build_smoother(torch.from_numpy(c.fibonacci_sphere(90)), "row", k=9, dimension=2)
-    q = torch.linalg.qr(columns(90, 4)).Q
-    power = torch.linalg.matrix_power(smoother.matrix.to_dense(), 3)
-    torch.testing.assert_close(sweep(q, smoother, 3), orthonormalise(power @ (power.T @ q))[0])
 
 
 def test_signs_follow_the_third_moment_or_the_largest_entry() -> None:

@@ -15,6 +15,7 @@ def points(n: int, d: int = 3, seed: int = 0) -> torch.Tensor:
     return torch.randn(n, d, generator=torch.Generator().manual_seed(seed))
 
 
+IMAGES = {"point": (), "layers": 6, "outputs": 11}
 SMALL = {"toy": {}, "cpu": {}, "tiny": {}, "overfit": {"layers": 1}}
 
 
@@ -31,12 +32,17 @@ def test_shapes_rebuild_and_seed(preset):
 
 
 @pytest.mark.parametrize(
-    ("preset", "millions"),
-    [("overfit", 3.3), ("generalisation", 50), ("images-clip", 2.5), ("images-dinov2", 0.65)],
+    ("preset", "sizes", "millions"),
+    [
+        ("overfit", {}, 3.3),
+        ("generalisation", {}, 50),
+        ("overfit", {"inputs": 512, "head": (64,), **IMAGES}, 2.5),
+        ("overfit", {"inputs": 384, "width": 128, "feedforward": 128, **IMAGES}, 0.65),
+    ],
 )
-def test_paper_presets_have_the_paper_sizes(preset, millions):
+def test_paper_presets_have_the_paper_sizes(preset, sizes, millions):
     with torch.device("meta"):
-        net = networks.from_config(networks.config(preset))
+        net = networks.from_config(networks.config(preset, **sizes))
     assert sum(p.numel() for p in net.parameters()) / 1e6 == pytest.approx(millions, rel=0.15)
 
 

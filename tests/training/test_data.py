@@ -14,7 +14,7 @@ from eigenprobe.errors import EigenprobeWarning
 from eigenprobe.points import Frame
 from eigenprobe.probes.probes import Probes
 from eigenprobe.smoothers import build_smoother
-from eigenprobe.training.data import Batch, Fresh, ManifoldData, Pool, ProbeSettings, prepare
+from eigenprobe.training.data import Fresh, ManifoldData, Pool, ProbeSettings, prepare
 from eigenprobe.training.fit import FitSettings, fit_network
 from eigenprobe.training.runs import RunSettings, train
 from tests.lab.paper.test_overfit import ellipsoid
@@ -127,21 +127,3 @@ def test_a_skipped_batch_leaves_no_trace():
     with pytest.warns(EigenprobeWarning):
         train(module, ManifoldData(nan, steps=3), RunSettings(device="cpu"))
     assert all(torch.equal(a, b) for a, b in zip(before, module.parameters()))
-
-
-def test_padding_does_not_change_the_loss():
-    module, batch = runner.tiny_module(1), runner.circle_pool(1).samplings[0]
-    pad = 7
-    points = torch.cat([batch.points, torch.randn(1, pad, 2)], 1)
-    weight = torch.cat([batch.weight, torch.ones(1, pad)], 1)
-    mask = torch.cat(
-        [torch.ones(1, 80, dtype=torch.bool), torch.zeros(1, pad, dtype=torch.bool)], 1
-    )
-    wide = torch.zeros(1, 80 + pad, 80 + pad)
-    wide[:, :80, :80] = batch.covariance.matrix
-    from eigenprobe.probes.covariance import DenseCovariance
-
-    padded = Batch(points, weight, mask, DenseCovariance(wide))
-    module.eval()
-    with torch.no_grad():
-        assert float(module.loss(padded)) == pytest.approx(float(module.loss(batch)), rel=1e-5)

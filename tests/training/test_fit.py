@@ -13,7 +13,7 @@ from eigenprobe.eigen.solve import solve
 from eigenprobe.errors import InputError
 from eigenprobe.probes.probes import Probes
 from eigenprobe.smoothers import build_smoother
-from eigenprobe.training import FitSettings, ProbeSettings, fit_network
+from eigenprobe.training import FitSettings, Optimisation, ProbeSettings, fit_network
 
 
 def sphere(n: int, seed: int | None = None) -> torch.Tensor:
@@ -106,7 +106,7 @@ def test_the_papers_probes_and_a_transformer_over_resamplings():
         probes=ProbeSettings(paper=paper, smoother={"k": 10}),
         preset="tiny",
         steps=40,
-        rate=3e-3,
+        optimisation=Optimisation(rate=3e-3),
         size=200,
         resamplings=2,
     )

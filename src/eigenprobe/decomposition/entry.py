@@ -107,8 +107,6 @@ class Options(OperatorOptions, total=False):
     sizes: dict[str, Any] | None
     optimisation: Optimisation | None
     steps: int | None
-    rate: float | None
-    clip: float | None
     loss: Literal["expected", "sampled"]
     projection: Projection | None
     probe: Literal["mean", "worst"]

@@ -28,24 +28,14 @@ from torch import Tensor
 from ..errors import warn
 from ..host.progress import report
 from ..host.threads import side_by_side
-from .problem import (
-    Eigenpairs,
-    Problem,
-    floor,
-    growth,
-    inner,
-    normal_block,
-    spectral_bounds,
-    times,
-    without,
-)
+from .problem import Problem, floor, growth, inner, normal_block, spectral_bounds, times, without
 
 PATIENT = 200  # sweeps at most
 AT_ONCE = 4  # sweeps at most without Rayleigh-Ritz in between
 UNRESOLVED = "are not resolved by the residual reached"
 
 
-def solve(problem: Problem) -> Eigenpairs:
+def solve(problem: Problem) -> tuple[Tensor, Tensor]:
     size, interval = (problem.n, problem.width), _first_interval(problem)
     block = normal_block(size, problem.generator, problem.operator.device, torch.float32)
     return refine(problem, _blind(problem, block, interval), interval)
@@ -53,7 +43,7 @@ def solve(problem: Problem) -> Eigenpairs:
 
 def refine(
     problem: Problem, block: Tensor, interval: _Interval | None = None, pairs: Pairs | None = None
-) -> Eigenpairs:
+) -> tuple[Tensor, Tensor]:
     """Sweep ``block (n, p)`` until the wanted Ritz pairs have converged. What may be known are the
     ``interval`` that filters damp and the ``pairs`` of the columns.
 
@@ -91,12 +81,12 @@ def refine(
     elif problem.known.shape[1]:
         _warn_of_unresolved(pairs, needed)
     gaps = pairs.gaps[:, : problem.wanted]
-    return Eigenpairs(block[:, : problem.wanted], gaps[0] if len(gaps) == 1 else gaps)
+    return block[:, : problem.wanted], gaps[0] if len(gaps) == 1 else gaps
 
 
 def _refine_apart(
     problem: Problem, block: Tensor, pairs: Pairs, slower: Tensor, interval: _Interval
-) -> Eigenpairs:
+) -> tuple[Tensor, Tensor]:
     """The pairs of the clouds that need twice the sweeps of the others, ``slower (b,)``, and of
     those, which may have converged.
 
@@ -111,10 +101,10 @@ def _refine_apart(
         part = problem.restricted(rows, problem.known[rows], wanted, sizes)
         known = Pairs(pairs.gaps[chosen], pairs.residuals[chosen], pairs.dtype)
         limits = _Interval(*(bound[chosen] for bound in interval))
-        found = refine(part, block[rows], limits, known)
-        vectors[rows, : part.wanted] = found.vectors.double()
-        gaps[chosen, : part.wanted] = found.gaps
-    return Eigenpairs(vectors, gaps)
+        found, values = refine(part, block[rows], limits, known)
+        vectors[rows, : part.wanted] = found.double()
+        gaps[chosen, : part.wanted] = values
+    return vectors, gaps
 
 
 def _target(problem: Problem, pairs: Pairs, least: float) -> Tensor:

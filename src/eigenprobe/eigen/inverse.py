@@ -1,5 +1,4 @@
-"""Shift-and-invert: for curves and for surfaces of moderate size, whose sparse factors are small,
-and for meshes.
+"""Shift-and-invert: for curves, surfaces and meshes, whose sparse factors are small.
 
     (H - p)^-1,   H = I - A  (or M^-1/2 L M^-1/2 of a mesh)
     on a Krylov space of blocks B_j (b, n), all of them kept:
@@ -30,13 +29,8 @@ from ..smoothers import Smoother
 from .problem import Eigenpairs, Problem, SparseOperator, null_vectors
 from .span import small_ritz
 
-EPS = np.finfo(np.float64).eps
-CHAIN = 4  # mean entries per row: rings have 3
-PLANAR = 16  # the same of a surface, whose triangles give 7: room for solid spots
-MOST = 24_000  # points of a surface on the host above which multigrid is faster
-EXPANDING = 3.2  # growth of neighbourhoods above which a factor would fill in
+EPS = float(np.finfo(np.float64).eps)
 BLOCK = 3  # columns of a block: symmetric bodies have pairs
-MANY = 32  # wanted vectors from which a pole amid them pays for a second factor that it may take
 BELOW = 0.85  # share of the wanted eigenvalues that may lie below the pole
 BELOW_ALL = -1e-5  # a pole below all eigenvalues, over what is wanted about
 DENSE = 8  # rows per wanted vector below which LAPACK takes the whole matrix
@@ -46,34 +40,30 @@ Rows = Callable[[Tensor], Tensor]
 
 
 def suits(problem: Problem) -> bool:
-    operator = problem.operator
-    if not isinstance(operator, SparseOperator) or not problem.bounded:
+    """Curves; and surfaces on the host, or whose constant is not an eigenvector."""
+    if not problem.bounded:
         return False
-    if operator.entries <= CHAIN * problem.n:
-        return True
-    few = problem.n <= MOST and operator.device.type == "cpu"
-    few = (few or not problem.known.shape[1]) and operator.entries <= PLANAR * problem.n
-    return few and operator.expansion <= EXPANDING
+    on_host = problem.operator.device.type == "cpu" or not problem.known.shape[1]
+    return problem.operator.dimension <= 1 + on_host
 
 
-def solve(problem: Problem) -> Eigenpairs:
-    laplacian, known = as_scipy(problem.sparse.laplacian()), problem.known.cpu().numpy()
-    chain = problem.sparse.entries <= CHAIN * problem.n
-    # Weyl's guess is right on even points and up to twice too large on random ones: with two
-    # fifths of it the pole is amid the wanted eigenvalues.
-    guess = float(problem.sparse.weyl_gap(problem.wanted)[0])
-    pole = 0.4 * guess if known.shape[1] and problem.wanted >= MANY else BELOW_ALL * guess
-    if chain:
-        pole = -_chain_shift(laplacian, known)
+def solve(problem: Problem) -> tuple[Tensor, Tensor]:
+    operator = problem.sparse
+    laplacian, known = as_scipy(operator.laplacian()), problem.known.cpu().numpy()
     # A residual r of the inverse, relative to its value, is one of H of at most |H - p| r, and |H|
     # is at most 1.
-    accuracy = ACCURACY if chain else problem.tol
+    if operator.dimension <= 1:
+        pole, accuracy = -_chain_shift(laplacian, known), ACCURACY
+    else:
+        # Weyl's guess is right on even points and up to twice too large on random ones: with two
+        # fifths of it the pole is amid the wanted eigenvalues.
+        guess = float(operator.weyl_gap(problem.wanted)[0])
+        pole = (0.4 if known.shape[1] else BELOW_ALL) * guess
+        accuracy = problem.tol
     values, vectors = smallest_pairs(
         laplacian, problem.wanted, known=known, pole=pole, accuracy=accuracy
     )
-    return Eigenpairs(
-        torch.from_numpy(vectors).to(problem.known), torch.from_numpy(values).to(problem.known)
-    )
+    return torch.from_numpy(vectors).to(problem.known), torch.from_numpy(values).to(problem.known)
 
 
 def _chain_shift(laplacian: Any, known: np.ndarray) -> float:

@@ -7,10 +7,6 @@ one cycle over them.
     coarse         H <- P^T S P,   G <- P^T D^-1/2 G D^-1/2 P
                    the same eigenproblem  H y = g G y  on fewer points
 
-The graph of a table of high dimension is an expander: its neighbourhoods overlap so little that
-coarse levels fill in. Their entries are counted on a few rows before they are computed, and
-coarsening ends where they would grow.
-
 P reproduces the known null vector exactly, so on smooth vectors the coarse problem is as good as
 the fine one.  One symmetric V-cycle (one polynomial of degree 1 in S before and after the coarse
 correction: four products on the finest level) is a preconditioner for H.  Matrices are built in
@@ -32,11 +28,10 @@ from torch import Tensor
 
 from ..neighbors.layout import as_scipy
 from ..smoothers.smoother import csr, from_scipy, on_host, pointers_to, rows_of, transpose
+from .problem import Unsuited, with_values
 
-SMALLEST = 400  # points at which coarsening ends: dense algebra takes over
 DENSEST = 24  # points per column of the block, up to which the coarsest level is inverted densely
 SLOWEST = 0.6  # a level with more than this share of the points above is not worth having
-EXPANDER = 1.5  # ratio of the entries of a level to those of the one above that none has in 3-D
 PRODUCTS = 1 << 27  # written out at once: about four gigabytes
 
 
@@ -50,8 +45,7 @@ class Level(NamedTuple):
     known: Tensor  # (n, c) float64
     scale: Tensor  # (n, 1) D^-1/2
     scaled: Tensor  # S
-    # The smoothing polynomial with the pattern of S; on the coarsest level, unless it is too large,
-    # the pseudo-inverse of S, which is dense.
+    # The smoothing polynomial with the pattern of S; on the coarsest level the dense pseudo-inverse
     smooth: Tensor
     down: Any = None  # P^T, None on the coarsest level
     up: Any = None  # P
@@ -65,7 +59,9 @@ Levels = list[Level]
 
 
 def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> Levels:
-    """Levels from fine to coarse; the coarsest has at least 1.5 ``width`` points."""
+    """Levels from fine to coarse; the coarsest has at least 1.5 ``width`` points, and few enough
+    for a dense inverse, or the graph is unsuited.
+    """
     gram: Tensor | None = None
     levels: Levels = []
     while True:
@@ -83,31 +79,18 @@ def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> Levels:
         level = (laplacian, gram, known, root.float()[:, None], in_precision(matrix))
         n, null = len(known), known / root[:, None]
         labels, count = aggregate(matrix)
-        most = max(SMALLEST, DENSEST * width)
-        last = n <= SMALLEST or 2 * count < 3 * width or count > SLOWEST * n
-        if not last:
-            prolong, coarse_known = _prolongation(matrix, null, labels, count)
-            back = transpose(prolong)
-            entries = EXPANDER * len(matrix.values())
-            last = count > most and _coarse_entries(back, matrix, prolong) > entries
-        if last:
-            smooth = _pseudo_inverse(matrix, null) if n <= most else _smoothing(matrix, on)
-            return [*levels, Level(*level, smooth)]
-        known, ways = coarse_known, (in_precision(back), in_precision(prolong))
+        if 2 * count < 3 * width or count > SLOWEST * n:
+            if n > DENSEST * width:
+                raise Unsuited("this graph does not coarsen")
+            return [*levels, Level(*level, _pseudo_inverse(matrix, null))]
+        prolong, known = _prolongation(matrix, null, labels, count)
+        back = transpose(prolong)
+        ways = in_precision(back), in_precision(prolong)
         levels.append(Level(*level, _smoothing(matrix, on), *ways))
         laplacian = multiply(back, multiply(matrix, prolong))
         down = scaled(prolong, root)
         up = with_values(back, back.values() * root[back.col_indices()])
         gram = multiply(up, down if gram is None else multiply(gram, down))
-
-
-def _coarse_entries(back: Tensor, matrix: Tensor, prolong: Tensor) -> float:
-    """About how many entries ``P^T S P`` has: those of a few of its rows, times their number."""
-    count = back.shape[0]
-    generator = torch.Generator().manual_seed(0)
-    rows = torch.randint(count, (64,), generator=generator).to(matrix.device)
-    chosen = back.to_sparse_coo().index_select(0, rows).to_sparse_csr()
-    return len(multiply(multiply(chosen, matrix), prolong).values()) / len(rows) * count
 
 
 def _prolongation(
@@ -198,12 +181,6 @@ def _pseudo_inverse(matrix: Tensor, null: Tensor) -> Tensor:
     )  # half of the work
     inverse = inverse - outer
     return ((inverse + inverse.mT) / 2).float()
-
-
-def with_values(matrix: Tensor, values: Tensor) -> Tensor:
-    """The same pattern with other values."""
-    rows, columns = matrix.shape
-    return csr(matrix.crow_indices(), matrix.col_indices(), values, (rows, columns))
 
 
 def scaled(matrix: Tensor, left: Tensor, right: Tensor | None = None) -> Tensor:

@@ -14,54 +14,44 @@ reach is swept in float64 at the end.
 
 import math
 from functools import reduce
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..host.progress import report
-from .filtered import refine
+from .filtered import PATIENT, refine
 from .multigrid import Level, Levels, hierarchy, in_precision, inverse
-from .problem import (
-    Eigenpairs,
-    Problem,
-    SparseOperator,
-    Unsuited,
-    floor,
-    inner,
-    normal_block,
-    times,
-)
+from .problem import Problem, Unsuited, floor, inner, normal_block, times
 from .span import small_ritz
 
 POINTS = 6000  # from which a hierarchy pays
-ENTRIES = 24  # per row, up to which the graph may be one of low dimension
-SWEEPS = 30  # at most on the finest level; on a coarser one, and in float64 at last, a quarter
 ACCURACY = 5e-6  # of eigenvalues, relative, before the last sweep: a tenth of it after that
 GUARDS = 4  # columns improved along with the wanted ones; the others only widen the span
 
 
 def suits(problem: Problem) -> bool:
-    """Of a connected operator whose constant is known."""
+    """A connected graph of low dimension whose constant is known: of many points, or with gaps so
+    small (as a few points of hardly any mass make them) that a residual of ``tol`` says nothing.
+    """
     connected = problem.known.shape[1] > 0 and problem.labels is None
-    if not isinstance(problem.operator, SparseOperator) or not connected:
+    if not connected or problem.operator.dimension > 3:
         return False
-    return (problem.n >= POINTS or problem.stiff) and problem.sparse.entries <= ENTRIES * problem.n
+    gap = problem.sparse.weyl_gap(problem.wanted)
+    return problem.n >= POINTS or float(gap.min()) < problem.tol
 
 
-def solve(problem: Problem) -> Eigenpairs:
+def solve(problem: Problem) -> tuple[Tensor, Tensor]:
     goal = Goal(problem.wanted, 0.8 * problem.tol, ACCURACY)
-    levels = hierarchy(
-        problem.sparse.laplacian(), problem.known, problem.width + problem.known.shape[1]
-    )
-    if levels[-1].smooth.layout != torch.strided:
-        raise Unsuited("coarse levels of this graph fill in")
+    width = problem.width + problem.known.shape[1]
+    levels = hierarchy(problem.sparse.laplacian(), problem.known, width)
     start = nested_start(levels, problem.width, goal)
     block = start.x[:, : problem.wanted + GUARDS].double()
-    found = improve(levels, 0, block, goal, SWEEPS // 4, start.error)
+    found = improve(levels, 0, block, goal, start.error)
     if float(found.norms.max()) > problem.tol:  # copies of the last value were not swept
         return refine(problem, torch.cat([found.x, start.x[:, block.shape[1] :].double()], 1))
-    return Eigenpairs(found.x[:, : problem.wanted], found.g[: problem.wanted])
+    return found.x[:, : problem.wanted], found.g[: problem.wanted]
 
 
 class Goal(NamedTuple):
@@ -98,15 +88,15 @@ def nested_start(levels: Levels, width: int, goal: Goal) -> Improved:
     block = normal_block(size, generator, device, torch.float32)
     block = inverse(levels, block, len(levels) - 1).mul_(coarsest.scale)
     for at in range(len(levels) - 1, 0, -1):
-        block = levels[at - 1].prolong(improve(levels, at, block, rough, SWEEPS // 4).x)
-    return improve(levels, 0, block, goal, SWEEPS)
+        block = levels[at - 1].prolong(improve(levels, at, block, rough).x)
+    return improve(levels, 0, block, goal)
 
 
 def improve(
-    levels: Levels, at: int, x: Tensor, goal: Goal, sweeps: int, error: Tensor | None = None
+    levels: Levels, at: int, x: Tensor, goal: Goal, error: Tensor | None = None
 ) -> Improved:
-    """At most ``sweeps`` sweeps on one level, fewer where the goal is reached; ``error`` is known
-    from before.
+    """Sweeps on one level until the goal is reached or they no longer gain; ``error`` is known from
+    before.
     """
     problem, scale = _Problem(levels[at], x.dtype), levels[at].scale
     wanted, last = goal.wanted, min(goal.wanted + GUARDS, x.shape[1])
@@ -115,7 +105,7 @@ def improve(
     best, stalled = math.inf, 0
     rounding = floor(x.dtype) ** 2 if x.dtype == torch.float32 else 0.0  # an error that it makes
     error = torch.full((wanted,), math.inf, dtype=torch.float64) if error is None else error
-    for sweep in range(sweeps + 1):
+    for sweep in range(PATIENT + 1):
         residual = torch.addcmul(
             hx[:, :last], problem.gram(x[:, :last]), g[:last].to(x.dtype), value=-1
         )
@@ -126,7 +116,7 @@ def improve(
         worst = float(left.max())
         stalled = stalled + 1 if worst > 0.9 * best else 0
         best = min(best, worst)
-        if worst <= 1 or stalled > 2 or sweep == sweeps:
+        if worst <= 1 or stalled > 2 or sweep == PATIENT:
             break
         report(f"level {at}, sweep {sweep + 1}, residual {float(norms.max()):.0e}")
         # Columns that have converged stay in the span and are no longer improved.
@@ -177,14 +167,17 @@ class _Problem:
         """Rayleigh-Ritz on the span of the blocks, of which the first holds Ritz vectors already
         (values ``g``).
         """
-        grams = [self.gram(b) for b in blocks]
-        left: list[list[Tensor]] = [[torch.eye(g.numel(), dtype=torch.float64, device=g.device)]]
-        right: list[list[Tensor]] = [[torch.diag(g)]]
+        grams, sizes = [self.gram(b) for b in blocks], [b.shape[1] for b in blocks]
+        places = [slice(end - size, end) for size, end in zip(sizes, accumulate(sizes))]
+        gram = torch.eye(sum(sizes), dtype=torch.float64, device=g.device)
+        small = torch.zeros_like(gram)
+        small.diagonal()[: g.numel()] = g
         for i in range(1, len(blocks)):
-            left.append([inner(blocks[i], grams[j]) for j in range(i + 1)])
-            right.append([inner(blocks[i], images[j]) for j in range(i + 1)])
-        values, turn = small_ritz(_assemble(right), _assemble(left), blocks[0].dtype)
-        sizes = [block.shape[1] for block in blocks]
+            for j in range(i + 1):
+                gram[places[i], places[j]] = inner(blocks[i], grams[j])
+                small[places[i], places[j]] = inner(blocks[i], images[j])
+        small, gram = (lower.tril() + lower.tril(-1).mT for lower in (small, gram))
+        values, turn = small_ritz(small, gram, blocks[0].dtype)
         return values[: g.numel()], *turn[:, : g.numel()].split(sizes)
 
 
@@ -200,10 +193,3 @@ def _whole(columns: int, *found: Tensor) -> tuple[Tensor, ...]:
 def _sums(x: Tensor) -> Tensor:
     ones = torch.ones((1, x.shape[0]), dtype=x.dtype, device=x.device)
     return (ones @ x)[0]  # faster than sums along a strided axis
-
-
-def _assemble(lower: list[list[Tensor]]) -> Tensor:
-    """The symmetric matrix of a lower block triangle."""
-    count = len(lower)
-    rows = [[lower[i][j] if j <= i else lower[j][i].mT for j in range(count)] for i in range(count)]
-    return torch.cat([torch.cat(row, 1) for row in rows])

@@ -31,15 +31,11 @@ from torch import Tensor
 from ..neighbors.graph import components
 from ..neighbors.layout import Segments
 from ..smoothers import Smoother
-from ..smoothers.smoother import csr, from_entries, rows_of
+from ..smoothers.smoother import csr, from_entries, pointers_to, rows_of
 
 Apply = Callable[[Tensor], Tensor]
 Step = Callable[[Tensor, Tensor | None], Tensor]
 WIDENED = 1 << 20  # rows of a block in float64 at once
-# A surface of area S has k eigenvalues below 4 pi k / S [Weyl].  Even points (a triangular lattice)
-# have cotangent weights 1 / sqrt 3 to six neighbours, so A_ii = 1 - c 2 sqrt 3 / m_i: the k-th gap
-# c 4 pi k / S is this number times k over the sum of 1 / (1 - A_ii).
-WEYL = 2 * math.pi / 3**0.5
 
 
 def terms(step: Step, x: Tensor, degree: int) -> Iterator[Tensor]:
@@ -59,6 +55,12 @@ def terms(step: Step, x: Tensor, degree: int) -> Iterator[Tensor]:
 def last_term(step: Step, x: Tensor, degree: int) -> Tensor:
     """``T_degree x``."""
     return deque(terms(step, x, degree), maxlen=1).pop()
+
+
+def with_values(matrix: Tensor, values: Tensor) -> Tensor:
+    """A CSR matrix with the same pattern and other values."""
+    rows, columns = matrix.shape
+    return csr(matrix.crow_indices(), matrix.col_indices(), values, (rows, columns))
 
 
 def chebyshev(
@@ -102,7 +104,7 @@ def smoother_step(smoother: Smoother) -> Step:
     else:
         rows, columns, values = smoother.entries()
         shifted = 4 * values - 2 * (rows == columns).to(values.dtype)
-        twice = csr(smoother.matrix.crow_indices(), columns, shifted, (smoother.n, smoother.n))
+        twice = with_values(smoother.matrix, shifted)
 
     def step(now: Tensor, before: Tensor | None) -> Tensor:
         blocks = twice.ndim == 3
@@ -165,12 +167,12 @@ def normal_block(
 
 class Eigenpairs(NamedTuple):
     """``vectors (n, k)`` orthonormal, ``gaps (k,)`` = 1 - mu ascending, float64; who found them,
-    and the largest residual ``|A q - mu q|``."""
+    and the largest residual ``|A q - mu q|``, where it was measured."""
 
     vectors: Tensor
     gaps: Tensor
-    solver: str = ""
-    residual: float = 0.0
+    solver: str
+    residual: float = math.nan
 
     @property
     def factors(self) -> Tensor:
@@ -210,8 +212,8 @@ class SparseOperator:
             values = torch.cat([matrix.values(), matrix.values().new_zeros(len(absent))])
             matrix = from_entries(rows, columns, values, self.n)
             place = (rows_of(matrix) == matrix.col_indices()).nonzero()[:, 0]
-        self.pattern, self.diagonal = (matrix.crow_indices(), matrix.col_indices()), place
-        self.matrix = self._with(matrix.values().double())
+        self.diagonal = place
+        self.matrix = with_values(matrix, matrix.values().double())
         own = laplacian_diagonal
         if own is None:
             own = 1 - self.matrix.values()[self.diagonal]
@@ -222,57 +224,56 @@ class SparseOperator:
     @cached_property
     def single(self) -> Tensor:
         """The same matrix in float32."""
-        return self._with(self.matrix.values().float())
+        return with_values(self.matrix, self.matrix.values().float())
 
     @cached_property
-    def owner(self) -> Tensor:
-        """The cloud of every entry."""
-        return self.each.owner[rows_of(self.matrix)]
-
-    def _with(self, values: Tensor) -> Tensor:
-        """The same pattern with other values."""
-        return csr(*self.pattern, values, (self.n, self.n))
+    def rows(self) -> Tensor:
+        """The row of every entry."""
+        return rows_of(self.matrix)
 
     def restricted(self, rows: Tensor, clouds: tuple[int, ...] = ()) -> "SparseOperator":
         """The block of some rows, ascending, that no entry joins to others."""
-        pointers, columns = (part.long() for part in self.pattern)
-        counts = pointers.diff()
-        inside = torch.zeros(self.n, dtype=torch.bool, device=self.device)
-        inside[rows] = True
-        entries = inside.repeat_interleave(counts, output_size=self.entries)
-        place = inside.cumsum(0) - 1
-        ends = torch.nn.functional.pad(counts[rows].cumsum(0), (1, 0))
-        values, shape = self.matrix.values()[entries], (len(rows), len(rows))
-        matrix = csr(ends, place[columns[entries]], values, shape)
+        place = torch.full((self.n,), -1, device=self.device)
+        place[rows] = torch.arange(len(rows), device=self.device)
+        inside = place[self.rows] >= 0
+        head, tail = self.rows[inside], self.matrix.col_indices()[inside]
+        values = self.matrix.values()[inside]
+        matrix = csr(pointers_to(place[head], len(rows)), place[tail], values, (len(rows),) * 2)
         return SparseOperator(matrix, None, self.laplacian_diagonal[rows], clouds)
 
-    @property
-    def entries(self) -> int:
-        return self.pattern[1].numel()
-
     @cached_property
-    def expansion(self) -> float:
-        """``log2(|B_4| / |B_2|)``, B_r: the points within r edges of one; the median over eight.
-        About the dimension of a graph of points near a manifold, far more on an expander, which
-        every factor and coarse level fills in.
+    def dimension(self) -> float:
+        """The power by which neighbourhoods grow: that of a grid with the same numbers of points
+        within r edges of one, ``|B_r| = (2 r + 1)^d``, the larger of those that r = 1, 2 and r =
+        2, 4 give, the median over eight points, rounded.
+
+        It is 1 on the graph of a curve and 2 on that of a surface, however many edges a point has,
+        and far more on an expander, which every factor and coarse level fills in.
         """
-        pattern, count = self._with(torch.ones_like(self.single.values())), 8
+        count = 8
         first = torch.arange(count, device=self.device)
         ball = torch.zeros((self.n, count), device=self.device)
         ball[(2 * first + 1) * self.n // (2 * count), first] = 1
+        pattern = with_values(self.single, torch.ones_like(self.single.values()))
         sizes = []
         for _ in range(4):
             ball = ((pattern @ ball) > 0).to(ball)
-            sizes.append(ball.sum(0))
-        return float((sizes[3] / sizes[1]).log2().median())
+            sizes.append(ball.sum(0).log())
+        one, two, _, four = sizes
+        near, far = (two - one) / math.log(5 / 3), (four - two) / math.log(9 / 5)
+        return round(float(near.maximum(far).median()))
 
     def weyl_gap(self, count: int) -> Tensor:
         """About the gap of number ``count`` of every cloud ``(b,)``, if they are surfaces of even
         points, on the host; at most a half. Points without edges do not count.
+
+        A surface of area S has k eigenvalues below 4 pi k / S [Weyl]. Even points (a triangular
+        lattice) have cotangent weights 1 / sqrt 3 to six neighbours, so A_ii = 1 - c 2 sqrt 3 /
+        m_i: the k-th gap is c 4 pi k / S = (2 pi / sqrt 3) k / sum_i 1 / (1 - A_ii).
         """
         own = self.laplacian_diagonal
-        inverse = torch.where(own > 0, 1 / own, 0.0)
-        return (WEYL * count / self.each.sum(inverse)).clamp_max(0.5).cpu()
+        area = self.each.sum(torch.where(own > 0, 1 / own, 0.0))
+        return (2 * math.pi / 3**0.5 * count / area).clamp_max(0.5).cpu()
 
     def apply(self, x: Tensor) -> Tensor:
         """``A x`` for ``x (n, p)``."""
@@ -282,14 +283,15 @@ class SparseOperator:
         """``I - A``, CSR float64; its diagonal without cancellation where the smoother knows it."""
         values = -self.matrix.values()
         values[self.diagonal] = self.laplacian_diagonal
-        return self._with(values)
+        return with_values(self.matrix, values)
 
     def filter(self, x: Tensor, degree: int, lo: Tensor, hi: Tensor) -> Tensor:
         """``T_degree(B) x`` with the interval of every cloud, ``(b,)`` on the host."""
         centre, half = ((hi + lo) / 2).to(x.device), ((hi - lo) / 2).to(x.device)
         values = self.matrix.values().clone()
         values[self.diagonal] -= self.each.spread(centre)
-        shifted = self._with((values / half[self.owner]).to(x.dtype))
+        values /= self.each.spread(half)[self.rows]
+        shifted = with_values(self.matrix, values.to(x.dtype))
 
         def step(now: Tensor, before: Tensor | None) -> Tensor:
             if before is None:
@@ -301,6 +303,8 @@ class SparseOperator:
 
 class FunctionOperator:
     """Any symmetric operator given by its action on a block."""
+
+    dimension = math.inf  # nothing is known of its graph
 
     def __init__(self, function: Apply, n: int, device: torch.device) -> None:
         self.function, self.n, self.device = function, n, device
@@ -366,19 +370,10 @@ class Problem:
             labels=None,
         )
 
-    @cached_property
-    def stiff(self) -> bool:
-        """Whether all gaps are so small (as a few points of hardly any mass make them) that a
-        residual of ``tol`` says nothing about them.
-        """
-        known = isinstance(self.operator, SparseOperator) and self.known.shape[1] > 0
-        return known and float(self.sparse.weyl_gap(self.wanted).min()) < self.tol
-
     @property
     def sparse(self) -> SparseOperator:
-        """The operator as a matrix; a function is unsuited."""
-        if not isinstance(self.operator, SparseOperator):
-            raise Unsuited("a function has no matrix")
+        """The operator, which is a matrix."""
+        assert isinstance(self.operator, SparseOperator)
         return self.operator
 
 

@@ -8,7 +8,7 @@ residual); where a solver gives up, or its answer is not sound, the next one tha
 and `Eigenpairs.solver` says which it was:
 
     dense      a few hundred points, or nearly as many vectors as points     LAPACK
-    inverse    curves; surfaces of some thousand points on the host          Lanczos, sparse factor
+    inverse    curves; surfaces on the host                                  Lanczos, sparse factor
     nested     many points of low dimension                                  coarse to fine
     filtered   everything else, any device, any operator, many clouds        Chebyshev filters
 
@@ -46,8 +46,7 @@ from .problem import (
 # A smoother, a symmetric matrix, or a function that applies one.
 Solvable = Smoother | Tensor | Apply
 TOLERANCE = 1e-6  # residual, unless another one is asked for
-DENSE = 640  # points up to which LAPACK is at least as fast as the sweeps, ...
-FACTORED = 256  # ... and as a sparse factor
+FEW = 256  # points up to which LAPACK is at least as fast as the others
 LOOSEST = 20.0  # residual over tol that no sound answer has
 # Half of the digits of single precision: the inner product of two vectors, and |A q - q| of a
 # known one, that no sound answer has.
@@ -56,20 +55,16 @@ AFFORDABLE = 4096  # points up to which LAPACK has the last word
 
 
 class Solver(NamedTuple):
-    """A row of the table above: a test of the problem, and what is done then."""
+    """A row of the table above: a test of the problem, and what is done then: vectors ``(n,
+    wanted)`` and gaps ``(wanted,)``.
+    """
 
     name: str
     suits: Callable[[Problem], bool]
-    solve: Callable[[Problem], Eigenpairs]
+    solve: Callable[[Problem], tuple[Tensor, Tensor]]
 
 
-def suits_dense(problem: Problem) -> bool:
-    columns = problem.known.shape[1] + problem.wanted + problem.guard
-    most = FACTORED if inverse.suits(problem) else DENSE
-    return problem.n <= most or 3 * columns > problem.n
-
-
-def solve_dense(problem: Problem) -> Eigenpairs:
+def solve_dense(problem: Problem) -> tuple[Tensor, Tensor]:
     """LAPACK on the dense matrix."""
     operator = problem.operator
     if isinstance(operator, SparseOperator):
@@ -78,11 +73,12 @@ def solve_dense(problem: Problem) -> Eigenpairs:
         identity = torch.eye(operator.n, dtype=torch.float64, device=operator.device)
         gap = identity - operator.apply(identity)
     values, vectors = inverse.dense_pairs(gap, problem.known, problem.wanted)
-    return Eigenpairs(vectors, values)
+    return vectors, values
 
 
+LAPACK = Solver("dense", lambda p: p.n <= max(FEW, inverse.DENSE * p.wanted), solve_dense)
 SOLVERS = (
-    Solver("dense", suits_dense, solve_dense),
+    LAPACK,
     Solver("inverse", inverse.suits, inverse.solve),
     Solver("nested", nested.suits, nested.solve),
     Solver("filtered", lambda problem: True, filtered.solve),
@@ -131,13 +127,13 @@ def solve(
     generator = generator or torch.Generator().manual_seed(0)
     problem, order, dtype = _posed(operator, k, n, generator, tol)
     vectors, device = problem.known, problem.operator.device
-    found = Eigenpairs(vectors, vectors.new_zeros(vectors.shape[1]), "known")
+    found = Eigenpairs(vectors, vectors.new_zeros(vectors.shape[1]), "known", 0.0)
     if problem.wanted:
         with limited_threads(device, problem.n):
-            labels, alone = problem.labels, replace(problem, labels=None)
+            alone = replace(problem, labels=None)
             chosen = next(each for each in SOLVERS if each.suits(alone))
-            if labels is not None and chosen.solve is nested.solve:
-                found = _by_component(problem, labels)
+            if problem.labels is not None and chosen.solve is nested.solve:
+                found = _by_component(problem, problem.labels)
             else:
                 found = _checked(problem)
         # By construction, whatever the solver: a component is a gap of 0.
@@ -163,15 +159,15 @@ def solve_each(
     wanted = tuple(k - count for count in parts)
     guard = block_columns(k) - max(wanted)
     problem = Problem(work, known, wanted, guard, tol, generator, surface=True)
-    block = known[:, :0], torch.zeros((len(wanted), 0), dtype=torch.float64)
+    vectors, values = known[:, :0], torch.zeros((len(wanted), 0), dtype=torch.float64)
     if max(wanted):
-        found = filtered.solve(problem)
-        block = found.vectors, found.gaps.reshape(len(wanted), -1)
+        vectors, values = filtered.solve(problem)
+        values = values.reshape(len(wanted), -1)
     # Every cloud has its own number of known vectors: the others of their columns come last.
     own = torch.arange(known.shape[1]) < torch.tensor(parts)[:, None]
-    gaps = torch.cat([torch.where(own, 0.0, math.inf).double(), block[1]], 1)
+    gaps = torch.cat([torch.where(own, 0.0, math.inf).double(), values], 1)
     order = gaps.argsort(dim=1, stable=True)[:, :k]
-    vectors = work.each.padded(torch.cat([known, block[0].to(known)], 1))
+    vectors = work.each.padded(torch.cat([known, vectors.to(known)], 1))
     place = order.to(work.device)[:, None].expand(-1, vectors.shape[1], -1)
     return Eigenpairs(vectors.gather(2, place), gaps.gather(1, order).to(work.device), "filtered")
 
@@ -210,15 +206,18 @@ def _by_component(problem: Problem, labels: Tensor) -> Eigenpairs:
 
 def _checked(problem: Problem) -> Eigenpairs:
     """The answer of the first suitable solver whose answer is sound."""
-    reason, suited = "", [each for each in SOLVERS if each.suits(problem)]
-    if problem.n <= AFFORDABLE and SOLVERS[0] not in suited:
-        suited.append(SOLVERS[0])
-    for solver in suited:
+    reason, order = "", SOLVERS
+    if problem.n <= AFFORDABLE and not LAPACK.suits(problem):
+        order = (*SOLVERS[1:], LAPACK)
+    for solver in order:
+        last = solver is order[-1]
+        if not (last or solver.suits(problem)):
+            continue
         try:
             with held_warnings() as said:
-                found = solver.solve(problem)
-            loosest = math.inf if solver is suited[-1] else LOOSEST
-            residual, reason = _fault(problem, found, loosest)
+                vectors, gaps = solver.solve(problem)
+            loosest = math.inf if last else LOOSEST
+            residual, reason = _fault(problem, vectors, gaps, loosest)
         except Unsuited:
             continue
         except (MemoryError, torch.OutOfMemoryError):
@@ -234,7 +233,7 @@ def _checked(problem: Problem) -> Eigenpairs:
         if not reason:
             for message in said:  # of an answer that another one had to replace nothing is said
                 warn(message)
-            return found._replace(solver=solver.name, residual=residual)
+            return Eigenpairs(vectors, gaps, solver.name, residual)
         if problem.operator.device.type == "cuda":
             torch.cuda.empty_cache()
     k = problem.wanted + problem.known.shape[1]
@@ -243,12 +242,12 @@ def _checked(problem: Problem) -> Eigenpairs:
     )
 
 
-def _fault(problem: Problem, found: Eigenpairs, loosest: float) -> tuple[float, str]:
+def _fault(problem: Problem, x: Tensor, gaps: Tensor, loosest: float) -> tuple[float, str]:
     """The largest residual of an answer, and what is wrong with it (nothing: an empty string)."""
-    x, work = found.vectors, problem.operator
-    if not bool(torch.isfinite(found.gaps).all()):
+    if not bool(torch.isfinite(gaps).all()):
         return math.inf, "eigenvalues are not finite"
-    residual = torch.addcmul(x - work.apply(x), x, found.gaps.to(x), value=-1).norm(dim=0).max()
+    left = x - problem.operator.apply(x)
+    residual = torch.addcmul(left, x, gaps.to(x), value=-1).norm(dim=0).max()
     skew = inner(x, x)
     skew.diagonal().sub_(1)
     most, off = torch.stack([residual.double(), skew.abs().max()]).tolist()

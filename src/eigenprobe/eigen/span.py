@@ -171,13 +171,9 @@ def sweep(q: Tensor, smoother: Smoother, steps: int = 4) -> Tensor:
 
     ``B`` is A shifted and scaled so that [lowest, mu_K] is [-1, 1]. T_s costs the same steps as the
     power A^s, damps everything below mu_K just as well, and raises the wanted vectors as about s^2
-    plain steps would. A `row` smoother smooths by its covariance of as many steps instead.
+    plain steps would.
     """
-    if steps < 1:
-        raise InputError(f"a refinement sweep needs at least 1 smoothing step, got {steps}")
     q = q.to(smoother.dtype)
-    if not smoother.symmetric:
-        return orthonormalise(smoother.apply_symmetric(q, steps), check=False)[0]
     lowest = -1.0 if smoother.kind == "symmetric" else 0.0
     lowest_ritz = (q * smoother.apply(q)).sum(-2).amin(-1)[..., None, None]  # one per cloud
     edge = lowest_ritz.clamp_min(lowest + 0.1)

@@ -26,12 +26,6 @@ PRESETS: dict[str, Config] = {
     "generalisation": TransformerConfig(
         point=(64, 256), width=1024, heads=32, feedforward=1024, head=(256,)
     ),
-    "images-clip": TransformerConfig(
-        inputs=512, point=(), layers=6, head=(64,), outputs=11, dropout=0.1
-    ),
-    "images-dinov2": TransformerConfig(
-        inputs=384, point=(), width=128, layers=6, feedforward=128, outputs=11, dropout=0.1
-    ),
     # For one manifold on a processor: the same functions for a hundredth of the work.
     "cpu": MLPConfig(hidden=(256, 256, 256), activation="gelu", fourier=64),
     "tiny": TransformerConfig(point=(16,), width=32, layers=2, heads=4, feedforward=32),

@@ -97,20 +97,17 @@ def trace_moments(smoother: Smoother, probes: int = 24) -> Tensor:
     return torch.stack(out[: most + 1], -1)
 
 
-def trace_times(
-    levels: tuple[float, ...], moments: Tensor, degrees: tuple[int, ...] = ()
-) -> Tensor:
+def trace_times(levels: tuple[float, ...], moments: Tensor, degrees: tuple[int, ...]) -> Tensor:
     """Times `(b, len(levels))` at which the heat trace falls to each level, in units of `1 /
     bound`.
 
-    `degrees` are those up to which the moments of every cloud count; empty: all.
+    `degrees` are those up to which the moments of every cloud count.
     """
-    own = [*dict.fromkeys(degrees)] if len(set(degrees)) == 1 else [*degrees]
-    own = own or [moments.shape[-1] - 1]
+    own = degrees[:1] if len(set(degrees)) == 1 else degrees
     grid = torch.stack(  # (1 or b, G)
         [torch.logspace(-0.5, math.log10(d**2 / 5), _GRID, device=moments.device) for d in own]
     )
-    kernel = heat_coefficients(grid, moments.shape[-1] - 1, tuple(own))  # (1 or b, G, D + 1)
+    kernel = heat_coefficients(grid, own)  # (1 or b, G, D + 1)
     trace = (kernel @ moments[..., None])[..., 0]
     trace = trace.clamp_min(0.5).cummin(-1).values.log()  # (b, G)
     target = torch.tensor(levels, device=moments.device).log()
@@ -118,26 +115,26 @@ def trace_times(
     low, high = trace.gather(1, above - 1), trace.gather(1, above)
     share = ((low - target) / (low - high).clamp_min(1e-6)).clamp(0, 1)
     log = grid.log().expand(len(trace), -1)
-    return (log.gather(1, above - 1) * (1 - share) + log.gather(1, above) * share).exp()
+    return torch.lerp(log.gather(1, above - 1), log.gather(1, above), share).exp()
 
 
-def heat_coefficients(times: Tensor, degree: int, degrees: tuple[int, ...] = ()) -> Tensor:
-    """Chebyshev coefficients `(..., degree + 1)` of `exp(-t (1 - y) / 2)` on `[-1, 1]`, `t` in
-    units of `1 / bound`.
+def heat_coefficients(times: Tensor, degrees: tuple[int, ...]) -> Tensor:
+    """Chebyshev coefficients `(..., D + 1)` of `exp(-t (1 - y) / 2)` on `[-1, 1]`, `t` in units of
+    `1 / bound`.
 
-    `degrees` of the first axis, if they differ, are those beyond which the coefficients of a cloud
-    are 0.
+    `degrees` of the first axis are those beyond which the coefficients of a cloud are 0, D the
+    largest.
     """
-    nodes = 4 * (degree + 1)
-    theta = (torch.arange(nodes, device=times.device, dtype=torch.float64) + 0.5) * (
-        math.pi / nodes
-    )
+    count = max(degrees) + 1
+    nodes = 4 * count
+    theta = torch.arange(nodes, device=times.device, dtype=torch.float64) + 0.5
+    theta = theta * (math.pi / nodes)
     value = torch.exp(-0.5 * times.double()[..., None] * (1 - theta.cos()))  # (..., nodes)
-    order = torch.arange(degree + 1, device=times.device, dtype=torch.float64)
+    order = torch.arange(count, device=times.device)
     transform = torch.cos(order[:, None] * theta) * (2 / nodes)
     transform[0] /= 2
     found = (value @ transform.mT).float()
-    if len(set(degrees)) < 2:
+    if len(set(degrees)) == 1:
         return found
     own = torch.tensor(degrees, device=times.device).view(-1, *[1] * times.ndim)
     return found.masked_fill(order > own, 0)
@@ -283,7 +280,7 @@ class SpectralNetwork(nn.Module):
         degrees, root = filter_degrees(smoother), masses(smoother).sqrt()[..., None]
         time = trace_times((self.config.polish,), moments, degrees)[:, 0]
         third = tuple(max(4, degree // 3) for degree in degrees)
-        smooth = _Filter.apply(root * z, smoother, heat_coefficients(time, max(third), third))
+        smooth = _Filter.apply(root * z, smoother, heat_coefficients(time, third))
         return smooth / root.clamp_min(NO_MASS)
 
 
@@ -314,7 +311,7 @@ def inputs(
     mass, degrees = masses(smoother), filter_degrees(smoother)
     pose = canonical_pose(points, mass) if pose is None else pose
     x, mass = place(points, pose), mass[..., None]
-    root, most = mass.sqrt(), max(degrees)
+    root = mass.sqrt()
     within = root.clamp_min(NO_MASS)  # padding has no mass, and functions are 0 there
     monomials = root * torch.stack(
         [torch.stack([x[..., axis] for axis in c]).prod(0) for c in _POWERS], -1
@@ -322,14 +319,14 @@ def inputs(
     seeds = torch.cat([monomials, landmarks(x, count, smoother.each)], -1)
     moments = trace_moments(smoother)
     fine, cubic, *longer = trace_times(_LEVELS, moments, degrees).unbind(-1)
-    kernels = heat_coefficients(torch.stack([cubic, fine], -1), most, degrees)
+    kernels = heat_coefficients(torch.stack([cubic, fine], -1), degrees)
     diffused = smoother_filter(smoother, seeds, kernels)  # (b, 2, n, 49)
     basis = orthonormal(
         torch.cat([diffused[:, 0, :, :_CUBIC], diffused[:, 1, :, _CUBIC:]], -1), mass[..., 0]
     )
     # Not from the same products: orthonormalising magnifies what little is left of the last seeds,
     # and their errors.
-    kernels = heat_coefficients(torch.stack(longer, -1), most, degrees)
+    kernels = heat_coefficients(torch.stack(longer, -1), degrees)
     images = smoother_filter(smoother, root * basis, kernels) / within[:, None]
     # Degree is a poor order: on a long body the second harmonic of its axis comes before its width
     # does.
@@ -370,7 +367,7 @@ def guards(points: Tensor, smoother: Smoother, seen: Inputs) -> Tensor:
     degrees = filter_degrees(smoother)
     time = trace_times(_LEVELS[:1], seen.moments, degrees)[:, 0]
     chosen = landmarks(x, LANDMARKS + GUARDS, smoother.each)[..., LANDMARKS:]
-    smooth = smoother_filter(smoother, chosen, heat_coefficients(time, max(degrees), degrees))
+    smooth = smoother_filter(smoother, chosen, heat_coefficients(time, degrees))
     root = masses(smoother).sqrt()[..., None].clamp_min(NO_MASS)
     return smooth / smooth.norm(dim=1, keepdim=True).clamp_min(1e-30) / root
 

@@ -8,12 +8,9 @@ all.
 The model that comes with the package is the folder `surface` of `pretrained`.
 """
 
-import hashlib
 import os
 from dataclasses import asdict
 from pathlib import Path
-
-import torch
 
 from ..errors import InputError, extra
 from ..host.files import Facts, write_text
@@ -69,15 +66,6 @@ def load_network(source: str | os.PathLike[str]) -> tuple[SpectralNetwork, Facts
             )
         folder = download(text)
     return read(folder)
-
-
-def fingerprint(network: SpectralNetwork) -> str:
-    """A hash of the weights as they are stored."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(network.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().to("cpu", torch.float16).contiguous().numpy().tobytes())
-    return digest.hexdigest()[:16]
 
 
 def download(name: str) -> Path:

@@ -89,8 +89,8 @@ class MLP(Described):
         self.head = nn.Linear(width, config.outputs)
         initialise_head(self.head)
 
-    def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
-        """``(..., n, d) -> (..., n, K)``; ``mask (..., n)`` is accepted and not needed."""
+    def forward(self, points: Tensor) -> Tensor:
+        """``(..., n, d) -> (..., n, K)``."""
         return self.head(self.body(self.encoded(points)))
 
     def context(self, points: Tensor) -> list[tuple[Tensor, Tensor]]:

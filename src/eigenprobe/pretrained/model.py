@@ -14,6 +14,7 @@ smooths, orthonormalises and rotates once more.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..io.shapes import find_shapes
 from ..networks.spectral import SpectralNetwork, diffusion, guards, masses
-from ..networks.store import fingerprint, load_network, write
+from ..networks.store import load_network, write
 from ..points import Frame, Origin, check_points, listed_clouds, points_and_faces
 from ..smoothers.prepared import OperatorSource
 from .prediction import FEWEST, WHOLE, Batch, CloudMemory, batches, predict, surface_operator
@@ -47,8 +48,10 @@ CONTEXT = 4096  # farthest points of a cloud of more than `WHOLE` that the other
 
 
 class EncodeOptions(TypedDict, total=False):
-    """The options of `SpectralModel.encode` that are given by name."""
+    """The options of `SpectralModel.encode`."""
 
+    ritz: bool
+    refine: int
     smoother: Literal["auto", "adaptive", "symmetric", "heat"]
     device: str | torch.device | None
 
@@ -107,8 +110,12 @@ class SpectralModel:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the weights."""
-        return fingerprint(self.network)
+        """A hash of the weights as they are stored."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.network.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(tensor.cpu().half().contiguous().numpy().tobytes())
+        return digest.hexdigest()[:16]
 
     @property
     def k(self) -> int:
@@ -121,33 +128,16 @@ class SpectralModel:
 
     @overload
     def encode(
-        self,
-        points: NDArray[Any],
-        k: int = 50,
-        ritz: bool = True,
-        refine: int = 0,
-        **options: Unpack[EncodeOptions],
+        self, points: NDArray[Any], k: int = 50, **options: Unpack[EncodeOptions]
     ) -> Basis[NDArray[Any]]: ...
 
     @overload
     def encode(
-        self,
-        points: Tensor,
-        k: int = 50,
-        ritz: bool = True,
-        refine: int = 0,
-        **options: Unpack[EncodeOptions],
+        self, points: Tensor, k: int = 50, **options: Unpack[EncodeOptions]
     ) -> Basis[Tensor]: ...
 
     @overload
-    def encode(
-        self,
-        points: Any,
-        k: int = 50,
-        ritz: bool = True,
-        refine: int = 0,
-        **options: Unpack[EncodeOptions],
-    ) -> Any: ...
+    def encode(self, points: Any, k: int = 50, **options: Unpack[EncodeOptions]) -> Any: ...
 
     @validated
     def encode(
@@ -228,20 +218,16 @@ class SpectralModel:
 
     def _bases(self, batch: Batch, k: int, ritz: bool, refine: int) -> Iterator[Basis]:
         """The bases of a batch, one after the other."""
-        operator = batch.operator
-        columns = self._columns(batch, ritz)
-        span, padded = masses(operator).double().sqrt()[..., None] * columns, operator
-        if batch.stacked:  # padding is divided by the mass as well
-            padded = replace(operator, mass=operator.each.padded(operator.mass, 1.0))
-        else:
-            span = span[0]
+        operator, columns = batch.operator, self._columns(batch, ritz)
+        span = masses(operator).double().sqrt()[..., None] * columns
+        # Padding is divided by the mass as well.
+        padded = replace(operator, mass=operator.each.padded(operator.mass, 1.0))
         found = rotate(span, padded, k, leading=self.k, turn=ritz, sweeps=refine)
         info = {"method": "pretrained", "model": self.name, "refine": refine}
         info |= {"smoother": "heat"} if batch.stacked else {}
         for i, (cloud, n) in enumerate(zip(batch.clouds, operator.each.sizes, strict=True)):
-            pairs = found.of(i, n) if batch.stacked else found
+            pairs, facts = found.of(i, n), info | {"components": batch.components[i]}
             kernel = KernelExtension(cloud.points, pairs.vectors)
-            facts = info | {"components": batch.components[i]}
             basis = basis_of(pairs, operator, cloud, extension=kernel, info=facts)
             if batch.stacked:
                 make = partial(surface_operator, cloud.given)

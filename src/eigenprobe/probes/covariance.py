@@ -33,7 +33,6 @@ EXACT_LIMIT = 2048  # points up to which the trace is summed column by column
 # all eigenvectors cost 9 dense products of single precision, 4 of double (2000 points, one thread)
 MANY_TERMS = 8
 HIGH_POWER = 512  # above which a polynomial is applied by its Chebyshev series
-DEFAULT_SCALES = (4, 16, 64)
 
 
 class Covariance:
@@ -51,13 +50,12 @@ class Covariance:
         terms: Mapping[int, float] | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        if [steps, scales, terms].count(None) < 2:
-            raise InputError("expected one of steps, scales and terms, got more of them")
+        if [steps, scales, terms].count(None) != 2:
+            raise InputError("expected one of steps, scales and terms")
         self.smoother = smoother
         self.balanced = steps is None and terms is None  # every power is divided by its trace
         if terms is None:
-            powers = [int(s) for s in (DEFAULT_SCALES if scales is None else scales)]
-            powers = powers if steps is None else [2 * steps]
+            powers = [int(s) for s in scales or []] if steps is None else [2 * steps]
             if not powers or min(powers) < 0 or len(set(powers)) < len(powers):
                 raise InputError(f"expected distinct powers of at least 0, got {powers}")
             terms = dict.fromkeys(powers, 1.0 / len(powers))
@@ -134,25 +132,18 @@ class Covariance:
         deflate: Tensor | None = None,
         count: int = 64,
     ) -> Tensor:
-        n, device, dtype = self.smoother.n, self.smoother.device, self.smoother.dtype
-
         def inner(x: Tensor) -> Tensor:
             return (x * self._polynomial(x, terms)).double().sum()
 
-        if n <= EXACT_LIMIT and self._long(terms):
+        smoother = self.smoother
+        if smoother.n <= EXACT_LIMIT and self._long(terms):
             return _values(self._spectrum[0], terms).sum()
-        if n <= EXACT_LIMIT:
-            blocks = torch.eye(n, device=device, dtype=dtype).split(512, 1)
-            return torch.stack([inner(block.contiguous()) for block in blocks]).sum()
-        draw = torch.rand(
-            (n, count),
-            generator=generator,
-            device=device if generator is None else generator.device,
-        )
-        signs = torch.where(draw < 0.5, -1.0, 1.0).to(device=device, dtype=dtype)
+        if smoother.n <= EXACT_LIMIT:
+            return inner(torch.eye(smoother.n, device=smoother.device, dtype=smoother.dtype))
+        signs = _random_signs(smoother, count, generator)
         if deflate is None:
             return inner(signs) / count
-        basis = deflate.to(device=device, dtype=dtype)
+        basis = deflate.to(signs)
         return inner(basis) + inner(signs - basis @ (basis.mT @ signs)) / count
 
     @torch.no_grad()
@@ -220,9 +211,7 @@ def visible_scales(
     time of one step.  It is estimated as ``|A^{s/2} x|^2`` over random signs, doubling ``s``, so
     that powers are powers of two.
     """
-    device = smoother.device if generator is None else generator.device
-    draw = torch.rand((smoother.n, count), generator=generator, device=device)
-    x = torch.where(draw < 0.5, -1.0, 1.0).to(device=smoother.device, dtype=smoother.dtype)
+    x = _random_signs(smoother, count, generator)
     step = smoother.apply if smoother.symmetric else smoother.apply_transpose
     power, done, before = 2, 0, float("inf")
     while True:
@@ -236,6 +225,13 @@ def visible_scales(
     if before / k < k / max(visible, 1e-300):  # the one before was nearer to k
         power //= 2
     return tuple(power * factor for factor in spread)
+
+
+def _random_signs(smoother: Smoother, count: int, generator: torch.Generator | None) -> Tensor:
+    """``(n, count)``, of Hutchinson's estimate of a trace."""
+    device = smoother.device if generator is None else generator.device
+    drawn = torch.rand((smoother.n, count), generator=generator, device=device)
+    return torch.where(drawn < 0.5, -1.0, 1.0).to(device=smoother.device, dtype=smoother.dtype)
 
 
 def polynomial(smoother: Smoother, x: Tensor, terms: Mapping[int, float]) -> Tensor:

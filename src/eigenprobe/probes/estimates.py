@@ -28,36 +28,24 @@ from ..host.files import Facts
 from ..smoothers import Smoother
 from .families import family, mass_of, ordered, visible_steps
 from .objective import expected_errors, prefix_errors
+from .probes import Probes
 
 
-def worst(errors: Tensor) -> Tensor:
-    """``1 / max_i e_k^(i)`` from errors ``(..., K, m)``: ``(..., K)`` ascending, the first one
-    0.
+def from_errors(errors: Tensor) -> Tensor:
+    """``1 / e_k`` of the worst or the mean error of every prefix ``(..., K)``, ascending, the first
+    one 0.
     """
-    return _inverse(errors.amax(-1))
-
-
-def mean(errors: Tensor, *, expected: bool = False) -> Tensor:
-    """``1 / mean_i e_k^(i)``: ``(..., K)`` ascending, the first one 0.
-
-    ``expected=True`` takes errors ``(..., K)`` that are already the mean over the probes.
-    """
-    return _inverse(errors if expected else errors.mean(-1))
-
-
-def _inverse(alpha: Tensor) -> Tensor:
     # e_K belongs to lambda_{K+1}, which is not asked for.  Errors never grow with k; rounding may
     # say otherwise.
-    alpha = alpha.cummin(-1).values[..., :-1]
-    if not bool((alpha > 0).all()):
+    errors = errors.cummin(-1).values[..., :-1]
+    if not bool((errors > 0).all()):
         raise InputError(
             "expected positive reconstruction errors, got zero: are there more probes than vectors?"
         )
-    return torch.cat([alpha.new_zeros((*alpha.shape[:-1], 1)), 1 / alpha], -1)
+    return torch.nn.functional.pad(1 / errors, (1, 0))
 
 
 Eigenvalues = Literal["rayleigh", "worst", "mean"]
-DRAWN = 500  # probes of a draw: the paper's number
 
 
 def best_basis(functions: Tensor, smoother: Smoother, k: int) -> tuple[RitzPairs, Facts]:
@@ -98,11 +86,14 @@ def with_eigenvalues(
         covariance = family(functions).covariance(smoother, steps)
         trace = covariance.trace(generator, deflate=q)
         errors = expected_errors(q, lambda x: covariance(x.to(smoother.dtype)), trace)
-        found = mean(errors, expected=True)
     else:
         if isinstance(functions, str):
-            drawn = family(functions).draw(smoother, DRAWN, steps, generator=generator).double()
+            drawn = (
+                family(functions).draw(smoother, Probes.count, steps, generator=generator).double()
+            )
         else:
             drawn = rotation.mass.sqrt()[:, None] * functions
-        found = (worst if kind == "worst" else mean)(prefix_errors(q, drawn))
+        errors = prefix_errors(q, drawn)
+        errors = errors.amax(-1) if kind == "worst" else errors.mean(-1)
+    found = from_errors(errors)
     return replace(rotation, eigenvalues=found * (rotation.eigenvalues.sum() / found.sum()))

@@ -83,31 +83,24 @@ class Family:
             device = torch.device("cpu") if generator is None else generator.device
             size = 1 << max(n - 1, count - 1).bit_length()
             rows = torch.randperm(size, generator=generator, device=device)[:n].to(like.device)
-            both = rows[:, None] & torch.arange(
-                count, device=like.device
-            )  # H_ij = (-1)^(common bits of i and j)
+            # H_ij = (-1)^(common bits of i and j)
+            both = rows[:, None] & torch.arange(count, device=like.device)
             for shift in (32, 16, 8, 4, 2, 1):
                 both = both ^ (both >> shift)
             return (1 - 2 * (both & 1)).to(like)
         if self.seeds == "features":
-            points, width = _unit(smoother), WIDTH
-            waves = torch.randn(
-                points.shape[1], count, generator=generator, device=like.device, dtype=like.dtype
-            )
-            phase = (
-                2
-                * torch.pi
-                * torch.rand(count, generator=generator, device=like.device, dtype=like.dtype)
-            )
-            return 2**0.5 * torch.cos(points.to(like) @ (waves / width) + phase)
+            points = _unit(smoother).to(like)
+            waves = torch.empty((points.shape[1], count)).to(like).normal_(generator=generator)
+            turns = torch.empty(count).to(like).uniform_(generator=generator)
+            return 2**0.5 * torch.cos(points @ waves / WIDTH + 2 * torch.pi * turns)
         return 3**0.5 * seed_signal(n, count, "uniform", like, generator)
 
     def covariance(self, smoother: Smoother, steps: int) -> Covariance | DenseCovariance:
         """``C``, exactly."""
         terms = self.terms(steps)
         if self.seeds == "features":
-            points, width = _unit(smoother).double(), WIDTH
-            kernel = torch.exp(-torch.cdist(points, points).square() / (2 * width**2))
+            points = _unit(smoother).double()
+            kernel = torch.exp(-torch.cdist(points, points).square() / (2 * WIDTH**2))
             filtered = polynomial(smoother, kernel.to(smoother.dtype), terms)
             matrix = polynomial(smoother, filtered.T.contiguous(), terms)
             return DenseCovariance(0.5 * (matrix + matrix.T))

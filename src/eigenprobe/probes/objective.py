@@ -110,15 +110,9 @@ class Objective:
         ``"euclidean"``; ``"hybrid"``: M-projection with ``M = diag(q_1^2)`` and 2-norm error (the
         paper's); or ``"mass"``: M-projection and M-norm error, sampled probes only (unstable: the
         mass may leave the points).
-    prefix
-        ``"mean"`` averages ``e_k``; ``"log"`` averages ``log e_k``, which weighs every prefix by
-        its relative error.
     relative
         Divide by the energy ``tr C`` (or ``mean |f|^2``) of each cloud, so that clouds and scales
         are comparable.
-    decay
-        Weight of prefix ``k`` is ``k^-decay``, normalised to sum to 1; 0 is the paper's uniform
-        mean.
     probe
         ``"mean"`` over the probes, or ``"worst"``: the largest error of each prefix, the min-max
         form of the theorem.
@@ -126,9 +120,7 @@ class Objective:
 
     kind: Literal["expected", "sampled"] = "expected"
     projection: Projection = "euclidean"
-    prefix: Literal["mean", "log"] = "mean"
     relative: bool = False
-    decay: float = 0.0
     probe: Literal["mean", "worst"] = "mean"
 
     def __post_init__(self) -> None:
@@ -163,19 +155,11 @@ class Objective:
         return errors, energy.expand(errors.shape[:-1])
 
     def reduce(self, errors: Tensor, energy: Tensor) -> Tensor:
-        """One loss ``(...)`` a cloud from errors ``(..., K)`` and energy ``(...)``."""
-        weights = (
-            torch.arange(1, errors.shape[-1] + 1, dtype=errors.dtype, device=errors.device)
-            ** -self.decay
-        )
-        weights = weights / weights.sum()
-        if self.relative:
-            errors = errors / energy.unsqueeze(-1)
-        if self.prefix == "log":
-            # Rounding may leave a converged error at zero or below; its logarithm must stay finite.
-            floor = 1e-12 if self.relative else 1e-12 * energy.unsqueeze(-1)
-            errors = errors.clamp_min(floor).log()
-        return (errors * weights).sum(-1)
+        """One loss ``(...)`` per cloud, the mean over prefixes, from errors ``(..., K)`` and energy
+        ``(...)``.
+        """
+        loss = errors.mean(-1)
+        return loss / energy if self.relative else loss
 
     def __call__(self, features: Tensor, **given: Any) -> Tensor:
         """Loss averaged over the batch, a float64 scalar; ``given`` are arguments of `errors`."""

@@ -45,20 +45,20 @@ Draw = Callable[[torch.Generator], Tensor]
 
 @dataclass
 class Batch:
-    """One batch of clouds ``(b, n, d)``; ``mask (b, n)`` is True at real points.
+    """One batch of clouds ``(b, n, d)``.
 
     ``covariance`` has ``apply(x)`` and ``trace()`` (`Covariance`, `DenseCovariance`); ``probes`` is
     a tensor ``(b, n, m)`` or a function that draws one from a generator; ``optimum (b,)`` is the
-    closed-form loss, where it is known.
+    closed-form loss and ``smoother`` that of the points, where they are known.
     """
 
     points: Tensor
     weight: Tensor | None = None
-    mask: Tensor | None = None
     covariance: Any = None
     trace: Tensor | None = None
     probes: Tensor | Draw | None = None
     optimum: Tensor | None = None
+    smoother: Any = None
 
     def __post_init__(self) -> None:
         if self.trace is None and self.covariance is not None:
@@ -72,12 +72,10 @@ class Batch:
         return replace(self, **moved)
 
     def weigh(self, features: Tensor) -> Tensor:
-        """``Z = sqrt(mass) * features``, float32 or better, padding set to 0."""
+        """``Z = sqrt(mass) * features``, float32 or better."""
         if features.dtype in (torch.bfloat16, torch.float16):
             features = features.float()
-        if self.weight is not None:
-            features = features * self.weight.unsqueeze(-1)
-        return features if self.mask is None else features * self.mask.unsqueeze(-1)
+        return features if self.weight is None else features * self.weight.unsqueeze(-1)
 
     def vectors(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """``V = M^-1/2 Q (b, n, K)`` of the network's features and the mass ``(b, n)``: known, or
@@ -99,13 +97,6 @@ class Batch:
             return objective.reduce(*objective.errors(z, probes=probes))
         covariance = None if self.covariance is None else self.covariance.apply
         return objective.reduce(*objective.errors(z, covariance=covariance, trace=self.trace))
-
-
-@dataclass
-class Sampling(Batch):
-    """A sampling of one manifold, with the smoother of its points."""
-
-    smoother: Smoother = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -147,7 +138,7 @@ def prepare(
     objective: Objective,
     k: int,
     generator: torch.Generator | None = None,
-) -> Sampling:
+) -> Batch:
     """One sampling ``(n, d)`` as the network sees it, its smoother and covariance, for a basis of
     ``k`` vectors.
     """
@@ -155,7 +146,7 @@ def prepare(
     single = smoother.to(dtype=torch.float32)  # smoothing is bound by memory, not the small algebra
     weight = None if not smoother.symmetric else smoother.mass.sqrt().float().unsqueeze(0)  # (1, n)
     local = frame(points, torch.float32)
-    batch = Sampling(local.unsqueeze(0), weight, smoother=smoother)
+    batch = Batch(local.unsqueeze(0), weight, smoother=smoother)
     if objective.kind == "sampled":
         # Those of the paper are smoothed on the framed points, where sigma has a meaning.
         steps, heat = 20 if probes.steps is None else probes.steps, family("heat")

@@ -29,18 +29,7 @@ from ..host.threads import now
 from ..points import Frame
 from ..probes import Objective, Projection, visible_scales
 from ..smoothers import KINDS, Kind, Smoother
-from .data import (
-    Batch,
-    Fresh,
-    ManifoldData,
-    Pool,
-    ProbeSettings,
-    Sampling,
-    Source,
-    Subset,
-    prepare,
-    resample,
-)
+from .data import Batch, Fresh, ManifoldData, Pool, ProbeSettings, Source, Subset, prepare, resample
 from .module import Optimisation, SpectralModule
 from .runs import RunSettings, train
 
@@ -69,8 +58,8 @@ class FitSettings:
     preset, sizes
         A network of `networks.PRESETS` (default ``"cpu"`` on a processor, ``"overfit"`` on a GPU)
         and changes to it.
-    steps, rate, clip
-        Override the schedule that goes with the preset.
+    optimisation, steps
+        The schedule (by default the one that goes with the preset), and its number of steps.
     resamplings, size, held_out
         Train on that many farthest-point subsets of ``size`` points, validate on ``held_out`` more.
         By default a cloud of up to 2000 points (4000 on a GPU) is taken whole and a larger one
@@ -100,8 +89,6 @@ class FitSettings:
     sizes: dict[str, Any] | None = None
     optimisation: Optimisation | None = None
     steps: int | None = None
-    rate: float | None = None
-    clip: float | None = None
     resamplings: int | Literal["fresh"] | None = None
     size: int | None = None
     subset: Subset = "farthest"
@@ -114,12 +101,11 @@ class FitSettings:
     seed: int = 0
 
     def schedule(self, preset: str) -> Optimisation:
-        """The schedule of the preset with the overrides."""
+        """The schedule of the preset, or that given, with the number of steps."""
         usual = Optimisation(steps=800, rate=1e-3, clip=0.01)
         if isinstance(networks.config(preset), networks.MLPConfig):
             usual = Optimisation(steps=300, rate=3e-3)
-        changes = _given(steps=self.steps, rate=self.rate, clip=self.clip)
-        return replace(self.optimisation or usual, **changes)
+        return replace(self.optimisation or usual, **_given(steps=self.steps))
 
     def objective(self) -> Objective:
         """The training loss, relative to the probes' energy so that samplings and shapes are
@@ -316,7 +302,7 @@ def draw_samplings(
     probes: ProbeSettings,
     objective: Objective,
     settings: FitSettings,
-) -> tuple[list[Sampling], list[Sampling]]:
+) -> tuple[list[Batch], list[Batch]]:
     """Training and held-out samplings of a cloud, prepared."""
     n, held_out = len(cloud), settings.held_out
     gpu = cloud.device.type == "cuda"
@@ -341,7 +327,7 @@ def draw_samplings(
 
 
 @torch.no_grad()
-def attach_optimum(batch: Sampling, k: int, objective: Objective, seed: int = 0) -> Tensor:
+def attach_optimum(batch: Batch, k: int, objective: Objective, seed: int = 0) -> Tensor:
     """The closed-form optimum of the expected loss on one sampling: the smallest value the loss can
     take there.
 

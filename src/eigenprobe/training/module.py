@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import lightning.pytorch as pl
@@ -77,13 +77,13 @@ class Mixed(nn.Module):
             raise InputError(f"precision must be '32' or 'bf16', got {precision!r}")
         self.network, self.precision = network, precision
 
-    def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, points: Tensor) -> Tensor:
         # A cached cast made outside a graph capture would be used inside it: hence no cache.
         enabled = self.precision == "bf16"
         with torch.autocast(
             points.device.type, torch.bfloat16, enabled=enabled, cache_enabled=False
         ):
-            features = self.network(points, mask)
+            features = self.network(points)
         return features.float() if enabled else features
 
 
@@ -140,9 +140,9 @@ class SpectralModule(pl.LightningModule):
     def network(self) -> nn.Module:
         return self.mixed.network
 
-    def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, points: Tensor) -> Tensor:
         """Features ``(b, n, K)`` of points ``(b, n, d)``."""
-        return self.mixed(points, mask) if mask is not None else self.mixed(points)
+        return self.mixed(points)
 
     def loss(self, batch: Batch, generator: torch.Generator | None = None) -> Tensor:
         """Loss of every cloud ``(b,)``."""
@@ -150,7 +150,7 @@ class SpectralModule(pl.LightningModule):
             return self._whole[0](
                 batch.points, *batch.probes.probes.seeds(batch.probes.graph, generator)
             )
-        features = self(batch.points, batch.mask)
+        features = self(batch.points)
         with torch.autocast(features.device.type, enabled=False):
             return batch.losses(self.objective, features, generator)
 
@@ -207,8 +207,7 @@ class SpectralModule(pl.LightningModule):
 
     def _log_gap(self, name: str, loss: Tensor, batch: Batch, sync_dist: bool = False) -> None:
         if batch.optimum is not None:
-            best = batch.optimum.mean().float()
-            gap = loss - best if self.objective.prefix == "log" else loss / best - 1
+            gap = loss / batch.optimum.mean().float() - 1
             self.log(name, gap, prog_bar=True, batch_size=1, sync_dist=sync_dist)
 
     def configure_optimizers(self) -> Any:
@@ -264,7 +263,7 @@ class SpectralModule(pl.LightningModule):
 
     def capture(self, batch: Batch) -> None:
         """Capture the network as CUDA graphs, for batches of the shape of ``batch``."""
-        if batch.points.is_cuda and batch.mask is None:
+        if batch.points.is_cuda:
             self.mixed.train()
             drawn, points = batch.probes, batch.points.clone()
             if isinstance(drawn, PaperDraw) and drawn.probes.alike:
@@ -281,13 +280,7 @@ class SpectralModule(pl.LightningModule):
         states = {"cpu": torch.get_rng_state()}
         if self.device.type == "cuda":
             states["cuda"] = torch.cuda.get_rng_state(self.device)
-        checkpoint["eigenprobe"] = {
-            "batches_seen": self.batches_seen,
-            "objective": asdict(self.objective),
-            "optimisation": asdict(self.optimisation),
-            "network": getattr(self.network, "describe", dict)(),
-            "random_state": states,
-        }
+        checkpoint["eigenprobe"] = {"batches_seen": self.batches_seen, "random_state": states}
 
     def on_load_checkpoint(self, checkpoint: Facts) -> None:
         self.batches_seen = checkpoint["eigenprobe"]["batches_seen"]

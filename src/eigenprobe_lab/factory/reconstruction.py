@@ -96,11 +96,10 @@ def covariance_coefficients(
     smoother: Smoother, moments: Tensor, levels: tuple[float, ...]
 ) -> Tensor:
     """Chebyshev coefficients `(b, D + 1)` of the mean over levels of `exp(-t L) / tr exp(-t L)`."""
-    times = trace_times(levels, moments)
-    trace = (
-        (heat_coefficients(times, moments.shape[-1] - 1) * moments[:, None]).sum(-1).clamp_min(1.0)
-    )
-    return (heat_coefficients(times, max(filter_degrees(smoother))) / trace[..., None]).mean(1)
+    degrees = filter_degrees(smoother)
+    kernels = heat_coefficients(trace_times(levels, moments, degrees), degrees)
+    trace = (kernels * moments[:, None]).sum(-1).clamp_min(1.0)
+    return (kernels / trace[..., None]).mean(1)
 
 
 def held_out_clouds(

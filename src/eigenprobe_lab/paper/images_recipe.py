@@ -48,6 +48,9 @@ GRID = tuple(product((10, 20, 30), (0.1, 0.2, 0.3, 0.4), (20, 40)))  # neighbour
 DEVELOPMENT = 1000  # rows that a triple is chosen on
 TUNED = ("width", "heads", "neighbours", "sigma", "smoothing_steps")
 Extractor = Literal["dinov2", "clip"]
+# The paper's network: changes to "overfit" for both, and by extractor.
+NETWORK: dict[str, Any] = {"point": (), "layers": 6, "dropout": 0.1}
+HEAD = {"clip": (64,), "dinov2": ()}
 
 
 @dataclass(frozen=True)
@@ -147,8 +150,9 @@ def learn_rows(recipe: ImagesRecipe, points: torch.Tensor, how: RunSettings) -> 
         probes=ProbeSettings(
             "row", r.smoothing_steps, count=r.probes, paper=paper, smoother=smoother
         ),
-        preset=f"images-{r.extractor}",
-        sizes={"width": r.width, "feedforward": r.width, "heads": r.heads},
+        preset="overfit",
+        sizes=NETWORK
+        | {"head": HEAD[r.extractor], "width": r.width, "feedforward": r.width, "heads": r.heads},
         optimisation=schedule,
         resamplings="fresh" if r.loss == "sampled" else 4 if len(points) > size else 1,
         subset="uniform",

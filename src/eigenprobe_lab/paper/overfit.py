@@ -30,7 +30,7 @@ from eigenprobe.errors import InputError
 from eigenprobe.host.tables import Record
 from eigenprobe.points import Frame
 from eigenprobe.probes import Probes, nested_basis, prefix_errors
-from eigenprobe.probes.estimates import worst
+from eigenprobe.probes.estimates import from_errors
 from eigenprobe.smoothers import build_smoother
 from eigenprobe.training import (
     Batch,
@@ -214,7 +214,7 @@ class Estimators:
     def spectra(self, q: Tensor) -> dict[str, np.ndarray]:
         """Eigenvalues ``(K,)`` by each estimator, with the sum of the oracle's."""
         found = {
-            name: worst(prefix_errors(q, probes, q[:, 0].square()))
+            name: from_errors(prefix_errors(q, probes, q[:, 0].square()).amax(-1))
             for name, probes in self.probes.items()
         }
         found["rayleigh"] = (1 - (q * self.row.apply(q)).sum(0)) / self.row.step_time

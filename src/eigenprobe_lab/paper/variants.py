@@ -34,8 +34,8 @@ class PostNorm(nn.Module):
         self.head = _mlp((width, *head, outputs))
         self.outputs = outputs
 
-    def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Features of clouds of one size; ``mask`` is accepted and not needed."""
+    def forward(self, points: Tensor) -> Tensor:
+        """Features of clouds of one size."""
         x = self.embed(points)
         for layer in self.layers:
             x = layer(x)
@@ -57,6 +57,6 @@ class EvenFirst(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
-        z = self.network(points, mask)
+    def forward(self, points: Tensor) -> Tensor:
+        z = self.network(points)
         return torch.cat([torch.ones_like(z[..., :1]), z[..., 1:]], -1)
