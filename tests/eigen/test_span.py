@@ -78,11 +78,6 @@ def test_orthonormal_columns_in_any_unit_of_mass(unit: float) -> None:
     torch.testing.assert_close(q @ r, x.double(), atol=1e-9, rtol=1e-9)
 
 
-def _twice(smoother: Smoother) -> Smoother:
-    assert smoother.graph is not None
-    return build_smoother(stacked([smoother.graph, smoother.graph]), "adaptive", dimension=2)
-
-
 @pytest.mark.parametrize("kind", ["adaptive", "symmetric"])
 @pytest.mark.parametrize("steps", [1, 4])
 def test_a_sweep_is_a_chebyshev_polynomial_of_the_lowest_quotient(kind: str, steps: int) -> None:
@@ -112,30 +107,6 @@ def test_signs_follow_the_third_moment_or_the_largest_entry() -> None:
     assert canonical_signs(skew, weights).tolist() == [-1]
     stacked = canonical_signs(torch.stack([both, -both]), torch.ones(2, 4, dtype=torch.float64))
     assert stacked.tolist() == [[1, -1, -1, 1, -1, 1], [-1, 1, 1, -1, 1, -1]]
-
-
-def test_every_column_of_a_rotation_has_its_sign(sphere: Smoother) -> None:
-    """The first is positive, the others have positive third moments, whatever the signs of the
-    span.
-    """
-    x = torch.from_numpy(c.fibonacci_sphere(120)) * torch.tensor(
-        [1.0, 1.3, 1.7], dtype=torch.float64
-    )
-    bent = (
-        x + 0.3 * x[:, [1, 2, 0]].square()
-    )  # without symmetries, so that no third moment vanishes
-    smoother = build_smoother(bent, "adaptive", k=12, dimension=2)
-    root = smoother.mass.sqrt()[:, None]
-    dense = smoother.matrix.to_dense().double()
-    q = torch.linalg.eigh(dense).eigenvectors.flip(-1)[:, :6]
-    for flips in ([1, 1, 1, 1, 1, 1], [-1, 1, -1, 1, -1, 1], [1, -1, 1, -1, 1, -1], [-1] * 6):
-        found = rotate(q * torch.tensor(flips), smoother, 6).vectors
-        assert bool((found[:, 0] > 0).all())
-        moments = (smoother.mass[:, None] * found[:, 1:] ** 3).sum(0)
-        assert bool((moments > 1e-2).all()), moments
-        torch.testing.assert_close(
-            (root * found).mT @ (root * found), torch.eye(6, dtype=torch.float64)
-        )
 
 
 def test_columns_are_kept_turned_or_widened(sphere: Smoother) -> None:
