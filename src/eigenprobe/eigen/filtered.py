@@ -190,10 +190,11 @@ def _swept(
     active = left.any(0)
     active[problem.wanted :] = True
     # What rounding left of the converged pairs grows with them, far above the others: its square
-    # is to stay in range.
+    # is to stay in range, and, when they are taken off again, their rounding below the others.
     limits, going = torch.finfo(block.dtype), left.any(1)
     slowest = problem.tol**0.5
-    largest = math.log(limits.max**0.5 / limits.eps) / max(float(rates[going, 0].max()), slowest)
+    grown = min(limits.max**0.5 / limits.eps, torch.finfo(torch.float64).eps ** -1.5)
+    largest = math.log(grown) / max(float(rates[going, 0].max()), slowest)
     fastest = max(float(rates[going][:, active][:, 0].max()), slowest)
     most = min(_exponent(block.dtype) / fastest, largest)
     longest = float(need.max())
