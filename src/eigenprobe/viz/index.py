@@ -61,7 +61,7 @@ class Index:
         from .figures import small_picture
 
         with atomic_path(self._picture(link.relative_to(self.folder))) as temporary:
-            imsave(temporary, small_picture(points, values, faces, SIDE))
+            imsave(temporary, small_picture(points, values, faces=faces, size=SIDE))
 
     def write(self) -> list[tuple[Path, str]]:
         """``index.html`` and ``summary.csv``, and what they are for."""

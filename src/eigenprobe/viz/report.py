@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from ..basis import Basis
 from ..errors import InputError
+from ..evaluation import compare
 from ..host.files import Facts, write_text
 from ..host.tables import say
 from ..io.mesh import to_numpy
@@ -217,10 +218,11 @@ def _shape(
     made |= {"mesh": mesh, "faces": None if triangles is None else raw(triangles, "<u4")}
     made["radius"] = float(np.clip(ball_radius(unit[rows]), 0.006, 0.2))
     if reconstruction:
-        # (K, 3), of coordinates in units of the radius
+        # (K, 3), of coordinates in units of the radius;  |X - V_k C_k|_M^2 = |X|_M^2 - |C_k|^2
         coefficients = vectors.T @ (mass[:, None] * unit)
+        left = (mass @ unit**2).sum() - np.cumsum((coefficients**2).sum(1))
         made["coefficients"] = coefficients.tolist()
-        made["errors"] = _residuals(unit, vectors, mass, coefficients).tolist()
+        made["errors"] = (100 * np.sqrt(left.clip(1e-22))).tolist()
     return made
 
 
@@ -243,10 +245,7 @@ def _agreement(basis: Basis, other: Basis) -> Payload:
     """Signs and |cosines| of the second basis against the first, where both know the same
     points.
     """
-    k, mass = min(basis.k, other.k), to_numpy(basis.mass)
-    v, w = (to_numpy(each.vectors)[:, :k] for each in (basis, other))
-    v, w = (each / np.sqrt(mass @ each**2) for each in (v, w))
-    pairs = v.T @ (mass[:, None] * w)
+    pairs = compare(basis, other).cross
     return {
         "cosines": np.abs(np.diag(pairs)).tolist(),
         "signs": np.where(np.diag(pairs) < 0, -1, 1).tolist(),
@@ -279,12 +278,3 @@ def _functions(vectors: Array, mass: Array, rows: Index) -> Payload:
         "massRange": [low, high],
         "massHistogram": [((edges[1:] + edges[:-1]) / 2).tolist(), counts.tolist()],
     }
-
-
-def _residuals(unit: Array, vectors: Array, mass: Array, coefficients: Array) -> Array:
-    """100 * |X - V_k C_k|_M for k = 1..K, by subtraction: |X|^2 - |C_k|^2 would lose digits."""
-    left, errors = unit.copy(), np.empty(vectors.shape[1])
-    for j in range(vectors.shape[1]):
-        left -= vectors[:, j, None] * coefficients[j]
-        errors[j] = np.sqrt((mass[:, None] * left**2).sum())
-    return 100 * np.maximum(errors, 1e-9)
