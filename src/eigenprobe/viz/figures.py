@@ -54,13 +54,13 @@ def _drawn(
     faces: ArrayLike | None = None,
     size: int = 420,
     camera: Camera | None = None,
-    bounds: Array | None = None,
+    window: Array | None = None,
     **angles: Any,
 ) -> Raster:
     """The pixels of a shape before its camera."""
     xyz = display_coordinates(points)
     camera = camera or look_at(xyz, **angles)
-    return rasterise(xyz, as_faces(faces, len(xyz)), camera, size, bounds)
+    return rasterise(xyz, as_faces(faces, len(xyz)), camera, size, window)
 
 
 def _signed_image(raster: Raster, values: Array) -> Array:
@@ -77,7 +77,9 @@ def chosen_columns(vectors: Array, columns: int | Sequence[int] | None, most: in
     if columns is None:
         first = int(k > 1 and np.ptp(vectors[:, 0]) < 1e-3 * np.abs(vectors[:, 0]).max())
         return np.arange(k)[first : first + most]
-    chosen = np.asarray(range(columns) if isinstance(columns, int) else columns)
+    chosen = np.asarray(columns)
+    if chosen.dtype.kind in "iu" and not chosen.ndim:
+        chosen = np.arange(chosen)
     if chosen.dtype.kind not in "iu" or not ((chosen >= 0) & (chosen < k)).all():
         raise InputError(f"columns must be whole numbers in 0..{k - 1}, got {columns!r}")
     return chosen
@@ -273,8 +275,7 @@ def reconstructions(
     shape: Any = dict(view)
     angles = {name: shape.pop(name) for name in ("azimuth", "elevation", "up") if name in shape}
     camera = look_at(xyz, **angles)
-    screen = camera.project(xyz)[0]
-    shape |= {"camera": camera, "bounds": np.stack([screen.min(0), screen.max(0)])}
+    shape |= {"camera": camera, "window": xyz}
     original = _drawn(xyz, **shape).image(colours.CLAY)
     sizes = sorted({k for by_k in results.values() for k in by_k})
     images, notes = [], []

@@ -62,10 +62,11 @@ class Raster:
         layers = np.full((2, self.height * self.width), np.nan)
         # A function that is constant at a multiple has no line there, whatever was rounded.
         layers[:, self.pixel] = np.floor(values / step + 1e-6), self.depth
-        levels, depths = layers = layers.reshape(2, self.height, self.width)
+        stacked = layers.reshape(2, self.height, self.width)
+        levels, depths = stacked
         out = np.zeros_like(levels)
         for shift, axis in ((1, 1), (-1, 1), (1, 2), (-1, 2)):
-            beside, depth = np.roll(layers, shift, axis)
+            beside, depth = np.roll(stacked, shift, axis)
             crossing = (levels != beside) & (np.abs(depths - depth) < 0.04)
             nodal = np.maximum(levels, beside) == 0
             out = np.maximum(out, crossing * np.where(nodal, 1, 0.25))
@@ -73,12 +74,12 @@ class Raster:
 
 
 def rasterise(
-    points: Array, faces: Index | None, camera: Camera, size: int = 480, bounds: Array | None = None
+    points: Array, faces: Index | None, camera: Camera, size: int = 480, window: Array | None = None
 ) -> Raster:
     """Visibility of display coordinates (n, 3) with or without faces; `size` is the longer side in
     pixels.
 
-    `bounds` (2, 2) fixes the window in camera units (rows low, high), so that several shapes share
+    `window` (m, 3) are other points that the picture is as large as, so that several shapes share
     one scale.
     """
     faces = surface_triangles(points) if faces is None else faces
@@ -86,13 +87,13 @@ def rasterise(
     radius = 0.0
     if faces is None:
         radius = float(np.clip(ball_radius(points) / camera.radius, 0.006, 0.2))
-    if bounds is None:
-        bounds = np.stack([screen.min(0) - radius, screen.max(0) + radius])
-    extent = np.maximum(bounds[1] - bounds[0], 0.02) * 1.01
+    edge = screen if window is None else camera.project(window)[0]
+    low, high = edge.min(0) - radius, edge.max(0) + radius
+    extent = np.maximum(high - low, 0.02) * 1.01
     scale = size * SUPERSAMPLE / extent.max()
     width, height = (int(np.ceil(e * scale / SUPERSAMPLE)) * SUPERSAMPLE for e in extent)
-    seen = np.column_stack([screen * [scale, -scale], depth])
-    seen[:, :2] += [width / 2, height / 2] - bounds.mean(0) * [scale, -scale]
+    pixels = (screen - (low + high) / 2) * [scale, -scale] + [width / 2, height / 2]
+    seen = np.column_stack([pixels, depth])
     if faces is None:
         place, corners, weights, normals = _balls(seen, radius, scale)
     else:

@@ -76,19 +76,18 @@ def look_at(
     low, high = points.min(0), points.max(0)
     centre = (low + high) / 2
     radius = float(np.linalg.norm(points - centre, axis=1).max()) or 1.0
-    flat = (high - low) <= 1e-9 * radius
+    flat = high - low <= 1e-9 * radius
     if flat[2] and not flat[:2].all():
         return Camera(np.eye(3), centre, radius)
     axis = "xyz".index(standing_axis(points) if up == "auto" else up)
     # Rows (right, up, towards the eye) of the view at azimuth 0, right-handed for every `up`.
     frame = np.roll(np.eye(3), axis - 1, axis=1)
     if azimuth is None:
-        horizontal = (points - points.mean(0)) @ frame[[0, 2]].T
-        spread, axes = np.linalg.eigh(horizontal.T @ horizontal)
+        plan = (points - points.mean(0)) @ frame[[0, 2]].T
+        spread, axes = np.linalg.eigh(plan.T @ plan)
         azimuth = 25.0
         if spread[0] <= 0.7 * spread[1]:  # of a round plan no side is broadest
-            broad = axes[:, 1] * (np.sign(axes[0, 1]) or 1.0)
-            azimuth -= float(np.degrees(np.arctan2(broad[1], broad[0])))
+            azimuth -= (np.degrees(np.arctan2(axes[1, 1], axes[0, 1])) + 90) % 180 - 90
     turn = Rotation.from_euler("yx", [-azimuth, elevation], degrees=True).as_matrix()
     return Camera(turn @ frame, centre, radius)
 
@@ -119,20 +118,6 @@ def thin(count: int, limit: int) -> Index:
     if count <= limit:
         return np.arange(count)
     return np.sort(np.random.default_rng(0).choice(count, limit, replace=False))
-
-
-def display_rows(xyz: Array, faces: Index | None, limit: int) -> tuple[Index, Index | None]:
-    """At most `limit` rows to draw, and the faces between them: a vertex left out is merged with
-    the nearest of them.
-
-    The rows are some of the shape's own, so any function on it can still be shown exactly.
-    """
-    rows = thin(len(xyz), limit)
-    if faces is None or len(rows) == len(xyz):
-        return rows, faces
-    merged = cKDTree(xyz[rows]).query(xyz)[1][faces]
-    a, b, c = merged.T
-    return rows, np.unique(merged[(a != b) & (b != c) & (a != c)], axis=0)
 
 
 def surface_triangles(points: Array) -> Index | None:
