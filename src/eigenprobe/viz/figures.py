@@ -79,7 +79,7 @@ def chosen_columns(vectors: Array, columns: int | Sequence[int] | None, most: in
         return np.arange(k)[first : first + most]
     chosen = np.asarray(columns)
     if chosen.dtype.kind in "iu" and not chosen.ndim:
-        chosen = np.arange(chosen)
+        chosen = np.arange(int(chosen))
     if chosen.dtype.kind not in "iu" or not ((chosen >= 0) & (chosen < k)).all():
         raise InputError(f"columns must be whole numbers in 0..{k - 1}, got {columns!r}")
     return chosen
