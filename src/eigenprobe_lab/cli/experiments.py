@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import shlex
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -52,8 +50,6 @@ def _finish(report: Report, lines: list[dict[str, str]], session: Session, headl
     from ..evaluation.reports import markdown
 
     report.tell(session)
-    command = shlex.join(["eigenprobe", *sys.argv[1:]])
-    lines = [each | {"command": f"`{command}`"} for each in lines]
     session.say(markdown(lines))
     write_csv(path := report.written[0].parent / "paper.csv", lines)
     session.wrote(path, "the table above")
