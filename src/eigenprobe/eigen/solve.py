@@ -124,7 +124,7 @@ def solve(
     generator = generator or torch.Generator().manual_seed(0)
     problem, order, dtype = _posed(operator, k, n, generator, tol)
     vectors, device = problem.known, problem.operator.device
-    found = Eigenpairs(vectors, vectors.new_zeros(vectors.shape[1]), "known")
+    found = Eigenpairs(vectors, vectors.new_zeros(vectors.shape[1]), "known", 0.0)
     if problem.wanted:
         with limited_threads(device, problem.n):
             alone = replace(problem, labels=None)
@@ -198,7 +198,7 @@ def _by_component(problem: Problem, labels: Tensor) -> Eigenpairs:
         columns = ((own >= 0) & (own < len(pairs.gaps))).nonzero()[:, 0]
         vectors[rows[:, None], columns] = pairs.vectors[:, own[columns]].to(vectors)
     solver = found[int(sizes[sizes > 1].argmax())].solver
-    return Eigenpairs(vectors, gaps[first], solver)
+    return Eigenpairs(vectors, gaps[first], solver, max(pairs.residual for pairs in found))
 
 
 def _checked(problem: Problem) -> Eigenpairs:
@@ -214,7 +214,7 @@ def _checked(problem: Problem) -> Eigenpairs:
             with held_warnings() as said:
                 vectors, gaps = solver.solve(problem)
             loosest = math.inf if last else LOOSEST
-            reason = _fault(problem, vectors, gaps, loosest)
+            residual, reason = _fault(problem, vectors, gaps, loosest)
         except Unsuited:
             continue
         except (MemoryError, torch.OutOfMemoryError):
@@ -230,7 +230,7 @@ def _checked(problem: Problem) -> Eigenpairs:
         if not reason:
             for message in said:  # of an answer that another one had to replace nothing is said
                 warn(message)
-            return Eigenpairs(vectors, gaps, solver.name)
+            return Eigenpairs(vectors, gaps, solver.name, residual)
         if problem.operator.device.type == "cuda":
             torch.cuda.empty_cache()
     k = problem.wanted + problem.known.shape[1]
@@ -239,18 +239,18 @@ def _checked(problem: Problem) -> Eigenpairs:
     )
 
 
-def _fault(problem: Problem, x: Tensor, gaps: Tensor, loosest: float) -> str:
-    """What is wrong with an answer (nothing: an empty string)."""
+def _fault(problem: Problem, x: Tensor, gaps: Tensor, loosest: float) -> tuple[float, str]:
+    """The largest residual of an answer, and what is wrong with it (nothing: an empty string)."""
     if not bool(torch.isfinite(gaps).all()):
-        return "eigenvalues are not finite"
+        return math.inf, "eigenvalues are not finite"
     left = x - problem.operator.apply(x)
     residual = torch.addcmul(left, x, gaps.to(x), value=-1).norm(dim=0).max()
     skew = inner(x, x)
     skew.diagonal().sub_(1)
     most, off = torch.stack([residual.double(), skew.abs().max()]).tolist()
     if not most <= loosest * max(problem.tol, floor(torch.float32)):  # the last solver warns of it
-        return f"a residual of {most:.1e}"
-    return "" if off <= HALF else f"vectors are not orthonormal (by {off:.1e})"
+        return most, f"a residual of {most:.1e}"
+    return most, "" if off <= HALF else f"vectors are not orthonormal (by {off:.1e})"
 
 
 def _posed(
