@@ -60,34 +60,26 @@ def solve(problem: Problem) -> tuple[Tensor, Tensor]:
     laplacian, known = as_scipy(operator.laplacian()), problem.known.cpu().numpy()
     # A residual r of the inverse, relative to its value, is one of H of at most |H - p| r, and |H|
     # is at most 1.
+    accuracy = problem.tol
     if operator.dimension <= 1:
-        pole, accuracy = -_chain_shift(laplacian, known), ACCURACY
+        # A hundredth of the first eigenvalue of a line; no less than what rounding the matrix does
+        # to the known ones, eps q^T diag(H) q.
+        weights = (laplacian.diagonal()[:, None] * known**2).sum(0)
+        rounding = 4 * EPS * float(weights.max(initial=0.0) or 1.0)
+        first = 0.01 * float(operator.weyl_gap(1, 1)[0])
+        if first < rounding and known.shape[1]:
+            warn(
+                "the spacings of this curve differ so much that its first eigenvalues are rounding"
+            )
+        pole, accuracy = -max(first, rounding), ACCURACY
     else:
         # Weyl's guess is right on even points and up to twice too large on random ones: with two
         # fifths of it the pole is amid the wanted eigenvalues.
-        guess = float(operator.weyl_gap(problem.wanted)[0])
-        pole = (0.4 if known.shape[1] else BELOW_ALL) * guess
-        accuracy = problem.tol
+        pole = (0.4 if known.shape[1] else BELOW_ALL) * float(operator.weyl_gap(problem.wanted)[0])
     values, vectors = smallest_pairs(
         laplacian, problem.wanted, known=known, pole=pole, accuracy=accuracy
     )
     return torch.from_numpy(vectors).to(problem.known), torch.from_numpy(values).to(problem.known)
-
-
-def _chain_shift(laplacian: Any, known: np.ndarray) -> float:
-    """A hundredth of the first eigenvalue beyond the known ones, by two inverse steps from a random
-    vector; no less than what rounding the matrix does to the known ones, ``eps q^T diag(H) q``."""
-    x = np.random.default_rng(0).standard_normal(laplacian.shape[0])
-    weights = (laplacian.diagonal()[:, None] * known**2).sum(0)
-    smallest = 4 * EPS * float(weights.max(initial=0.0)) or 4 * EPS
-    solve = _factor(laplacian, -smallest).solve
-    for _ in range(2):
-        x = x - known @ (known.T @ x)
-        x = solve(x / np.linalg.norm(x))
-    shift = 0.01 / float(np.linalg.norm(x - known @ (known.T @ x)))
-    if shift < smallest and known.shape[1]:
-        warn("the spacings of this curve differ so much that its first eigenvalues are rounding")
-    return max(shift, smallest)
 
 
 def symmetric_factor(matrix: Any) -> Any:
