@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 if TYPE_CHECKING:
-    from cyclopts import App
+    from cyclopts import App, Token
 
     from .session import Session
 
@@ -30,38 +30,55 @@ COMMANDS = "eigenprobe.commands"  # entry points: functions that return a comman
 TERMINATED = 128 + signal.SIGTERM
 READING = ("decompose", "embed", "encode", "view", "export")  # whose first word is a file
 # Options that do not change a result.
-PASSING = ("shapes", "force", "report", "compare", "keep_rows", "scheduler")
+PASSING = ("session", "options", "shapes", "force", "report", "compare", "keep_rows", "scheduler")
 CHATTY = ("lightning", "lightning.pytorch", "lightning.fabric", "matplotlib")
 SUMMARY = """Spectral decompositions of any point cloud: basis vectors, eigenvalues and mass.
 
-eigenprobe demo                            see it work on a built-in shape
-eigenprobe decompose bunny.obj -k 50       a shape: basis, eigenvalues, a report
-eigenprobe embed table.npz --labels names  a table: coordinates and a map
+    eigenprobe demo                            see it work on a built-in shape
+    eigenprobe decompose bunny.obj -k 50       a shape: basis, eigenvalues, a report
+    eigenprobe embed table.npz --labels names  a table: coordinates and a map
 """
 
 
-def commands(words: Sequence[str] = ()) -> App:
-    """The tree of commands. Their modules import nothing heavy until they run; the library is only
-    asked for the options of a command that ``words`` begin with."""
+def commands() -> App:
+    """The tree of commands. Their modules import nothing heavy until they run."""
     from importlib.metadata import entry_points
+
+    from cyclopts import App, Parameter
 
     from .. import __version__
     from . import clouds, encoding, tables, tour
-    from .arguments import command, group
 
-    library = clouds.library() if words[:1] in (["decompose"], [COMPLETION]) else None
-    first = (command(clouds.decompose, library=library), tables.embed, encoding.encode)
+    usual = Parameter(negative="", consume_multiple=True, converter=_converted)
+    about: Any = {
+        "help": SUMMARY,
+        "help_format": "markdown",
+        "version": f"eigenprobe {__version__}",
+    }
+    app = App("eigenprobe", version_flags="--version", default_parameter=usual, **about)
     beside = [entry.load()() for entry in sorted(entry_points(group=COMMANDS))]
-    last = (tour.view, tour.export, tour.demo)
-    version: Any = {"version": f"eigenprobe {__version__}", "version_flags": "--version"}
-    app = group("eigenprobe", SUMMARY, *first, *beside, *last, **version)
+    first = (clouds.decompose, tables.embed, encoding.encode)
+    for command in (*first, *beside, tour.view, tour.export, tour.demo):
+        app.command(command)
     app.command(completion, name=COMPLETION)
     return app
 
 
+def _converted(kind: Any, tokens: Sequence[Token]) -> Any:
+    """As cyclopts does it, but that 2.5 is no whole number."""
+    from cyclopts import convert
+
+    if kind is not int:
+        return convert(kind, tokens)
+    try:
+        return int(word := tokens[0].value)
+    except ValueError:
+        raise ValueError(f"expected a whole number, got {word!r}") from None
+
+
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     """Print a script that completes words in a shell."""
-    print(commands([COMPLETION]).generate_completion(shell=shell))
+    print(commands().generate_completion(shell=shell))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -113,24 +130,24 @@ def _run(words: list[str]) -> int:
         # Said before the library is imported, which takes seconds.
         raise InputError(f"no such file or folder: {path}{near_path(path)}")
     try:
-        chosen, bound, _ = commands(words).parse_args(words, exit_on_error=False, print_error=False)
+        function, bound, _ = commands().parse_args(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         names = " ".join(["eigenprobe", *(error.command_chain or ())])
         asked = near(words[0], ("--version", "--help", COMPLETION))
         return _fail(f"{error}{asked} (see {names} --help)", 2)
-    found = chosen(*bound.args, **bound.kwargs)
-    if found is None:  # the help, the version or a completion
+    known = signature(function).parameters
+    if "session" not in known:  # the help, the version or a completion
+        function(*bound.args, **bound.kwargs)
         return 0
-    function, options = found
-    session = options.pop("session", None) or Session()
-    usual = {name: each.default for name, each in signature(function).parameters.items()}
-    for name, value in options.items():
-        if value != usual.get(name) and name not in PASSING:
-            session.asked[name] = value
+    session = bound.arguments.setdefault("session", Session())
     session.command = function.__name__
+    given = bound.arguments | bound.arguments.get("options", {})
+    for name, value in given.items():
+        if name not in PASSING and value != getattr(known.get(name), "default", None):
+            session.asked[name] = value
     with _opened(session), Progress(session.command):
         try:
-            function(**options, session=session)
+            function(*bound.args, **bound.kwargs)
         except (KeyboardInterrupt, SystemExit) as stop:
             if session.written and not hasattr(stop, "__notes__"):
                 stop.add_note(f"wrote {', '.join(str(path) for path, _ in session.written)}")

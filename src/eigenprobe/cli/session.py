@@ -33,25 +33,31 @@ def explanation(error: Exception) -> str | None:
     return (missing_extra(error) or None) if isinstance(error, ModuleNotFoundError) else None
 
 
-def _option(*names: str, **more: Any) -> Parameter:
-    return Parameter(name=names or None, negative="", **more)
+K = Annotated[int, Parameter(alias="-k")]
+Samples = Annotated[int, Parameter(name=("--samples", "--n"))]
+Switch = Annotated[bool, Parameter(negative=None)]  # on unless --no-...
 
 
 @Parameter(name="*", group="Shared options")
 @dataclass
 class Session:
-    """The options that every command has, and the list of files written so far."""
+    """The options that every command has, and the list of files written so far.
 
-    device_name: Annotated[str, _option("--device", help="auto, cpu, cuda, cuda:1, ...")] = "auto"
-    seed: Annotated[
-        int, _option(help="every random choice follows from it", validator=Number(gte=0, lt=2**32))
-    ] = 0
-    out: Annotated[Path | None, _option("--out", "-o", help="output folder, made if need be")] = (
-        None
-    )
-    verbose: Annotated[bool, _option("--verbose", "-v", help="say more while working")] = False
-    quiet: Annotated[bool, _option("--quiet", "-q", help="say nothing but errors")] = False
-    debug: Annotated[bool, _option(help="on an error show the whole traceback")] = False
+    Args:
+        device_name: auto, cpu, cuda, cuda:1, ...
+        seed: every random choice follows from it
+        out: output folder, made if need be
+        verbose: say more while working
+        quiet: say nothing but errors
+        debug: on an error show the whole traceback
+    """
+
+    device_name: Annotated[str, Parameter(name="--device")] = "auto"
+    seed: Annotated[int, Parameter(validator=Number(gte=0, lt=2**32))] = 0
+    out: Annotated[Path | None, Parameter(alias="-o")] = None
+    verbose: Annotated[bool, Parameter(alias="-v")] = False
+    quiet: Annotated[bool, Parameter(alias="-q")] = False
+    debug: bool = False
 
     def __post_init__(self) -> None:
         self.started = time.monotonic()
@@ -136,3 +142,6 @@ class Session:
             self.say(f"  {path!s:<{width}}  {size:>9}  {what}")
         if len(shown) < len(self.written):
             self.say(f"  and {len(self.written) - len(shown)} more")
+
+
+SHARED = Session()  # stands for the session of a command in its signature
