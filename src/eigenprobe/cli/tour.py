@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from ..errors import InputError, extra
 from ..host import progress
-from ..host.files import Archive, atomic_path
+from ..host.files import atomic_path, reading_npz
 from .session import SHARED, K, Session, Switch
 
 
@@ -114,12 +114,11 @@ def _write_map(source: Path, target: Path) -> int:
 
     if target.suffix not in (".parquet", ".csv"):
         raise InputError(f"a map is written as .parquet or .csv, got {target.name!r}")
-    with Archive(source) as arrays:
-        held = arrays.keys()
-        places = arrays["layout" if "layout" in held else "embedding"]
+    with reading_npz(source) as arrays:
+        places = arrays["layout" if "layout" in arrays else "embedding"]
         table = pandas.DataFrame(dict(zip("xyz", places.T, strict=False)))
         for name in ("labels", "texts"):
-            if name in held:
+            if name in arrays:
                 table[name[:-1]] = arrays[name]
     with atomic_path(target) as temporary:
         if target.suffix == ".csv":
