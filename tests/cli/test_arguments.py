@@ -90,11 +90,21 @@ def test_start_is_quick_and_light(words: list[str]) -> None:
     assert best < 1.0
 
 
-def test_a_missing_file_is_told_before_the_library_is_imported() -> None:
-    code = "import sys; from eigenprobe.cli import main; main(['decompose', 'no.obj']); "
-    code += "print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr == "eigenprobe: no such file or folder: no.obj\n"
+@pytest.mark.parametrize(
+    "words, told",
+    [
+        (["decompose", "no.obj"], "no such file or folder: no.obj\n"),
+        (["train", "a.yaml"], "expected a YAML recipe, cannot read a.yaml: line 2: "),
+    ],
+)
+def test_a_wrong_file_is_told_before_the_library_is_imported(
+    words: list[str], told: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.yaml").write_text("kind: overfit\nk: {1: 2")
+    code = f"import sys; from eigenprobe.cli import main; main({words}); print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stderr.startswith(f"eigenprobe: {told}")
     assert not {"torch", "numpy", "scipy"} & set(done.stdout.split())
 
 

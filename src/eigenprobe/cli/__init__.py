@@ -86,35 +86,27 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     if argv is None:
         signal.signal(signal.SIGTERM, _terminated)
-    debug = "--debug" in words
     try:
         code = _run(words)
-        if argv is None and "triton" not in sys.modules:  # which would list its objects as leaked
-            gc.freeze()  # the process ends: collecting what it holds would take a second of silence
-        return code
-    except (KeyboardInterrupt, SystemExit) as stop:
-        if isinstance(stop, SystemExit) and stop.code != TERMINATED:
-            raise
-        terminated = isinstance(stop, SystemExit)
-        if debug:
-            traceback.print_exc()
-        word = "terminated" if terminated else str(stop) or "interrupted"
-        notes = getattr(stop, "__notes__", ())
-        return _fail(": ".join([word, *notes]), TERMINATED if terminated else 130)
     except BrokenPipeError:
         # The reader (head, less) has closed the pipe. Point stdout elsewhere so that Python's exit
         # does not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception as error:
-        if debug:
+    except BaseException as error:
+        if isinstance(error, SystemExit) and error.code != TERMINATED:
+            raise
+        if "--debug" in words:
             traceback.print_exc()
         from .session import explanation
 
-        hint = "" if debug else " (--debug shows where)"
-        line = explanation(error)
-        text = line or f"unexpected {type(error).__name__}: {error}{hint}"
-        return _fail(text, 1 if line is None else 2)
+        line, code = explanation(error)
+        if code == 1 and "--debug" not in words:
+            line += " (--debug shows where)"
+        return _fail(": ".join([line, *getattr(error, "__notes__", ())]), code)
+    if argv is None and "triton" not in sys.modules:  # which would list its objects as leaked
+        gc.freeze()  # the process ends: collecting what it holds would take a second of silence
+    return code
 
 
 def _run(words: list[str]) -> int:
@@ -171,10 +163,11 @@ def _opened(session: Session) -> Iterator[None]:
         """Our own warnings in one line each; other libraries' only for someone who is debugging."""
         if session.debug or (issubclass(category, EigenprobeWarning) and not session.quiet):
             progress.hide()
-            known = not session.source or session.source.partition(".")[0] in str(message)
-            source = "" if known else f"{session.source}: "
+            name = type(session).source
+            source = "" if not name or name in str(message) else f"{name}: "
             print(f"eigenprobe: warning: {source}{message}", file=sys.stderr)
 
+    type(session).source = ""  # before any file is read
     progress.enable(not session.quiet)
     try:
         with warnings.catch_warnings():

@@ -160,7 +160,7 @@ def decompose(
         return library(cloud.points, device=session.device(), **own)
 
     def work(file: Path, folder: Path, session: Session) -> tuple[Basis, Path]:
-        basis = solved(session, file, read, solve)
+        basis = solved(file, read, solve)
         seconds = write_basis(folder, basis, report, session, compare, keep_rows)
         d = 0 if basis.points is None else basis.points.shape[1]
         size = f"{basis.n} points{'' if d == 3 else f' in {d} dimensions'}, {basis.k} vectors"
@@ -184,12 +184,10 @@ def _rows_of(value: Any, rows: NDArray[np.int64] | None) -> Any:
     return value if whole else value[rows]
 
 
-def solved(
-    session: Session, file: Path, read: Callable[[Path], Read], solve: Callable[[Read], Basis]
-) -> Basis:
+def solved(file: Path, read: Callable[[Path], Read], solve: Callable[[Read], Basis]) -> Basis:
     """The basis of a file, which knows its faces and rows and what was said of it."""
     progress.stage(f"reading {file.name}")
-    session.source = file.name
+    Session.source = file.name
     with heard_warnings() as told:
         cloud = read(file)
     progress.stage(f"decomposing {file.name}: {len(cloud.points)} points")
@@ -253,10 +251,10 @@ def _work_one(work: Any, file: Path, target: Path, folder: Path, session: Sessio
     try:
         basis, link = work(file, target, session)
     except Exception as error:
-        if (line := explanation(error)) is None and session.debug:
+        line, code = explanation(error)
+        if code == 1 and session.debug:
             raise
-        kind = type(error).__name__
-        return line or f"an error of eigenprobe itself ({kind}): --debug shows where"
+        return line
     index, second = Index(folder, ""), min(1, basis.k - 1)
     figures: Facts = {"points": basis.n, "vectors": basis.k}
     figures["eigenvalue_2"] = float(basis.eigenvalues[second])

@@ -55,7 +55,7 @@ def encode(
         return _loaded(model).encode(cloud.points, **options)
 
     def work(file: Path, target: Path, session: Session) -> tuple[Basis, Path]:
-        basis = solved(session, file, read, solve)
+        basis = solved(file, read, solve)
         basis.save(target)
         session.wrote(target, f"{basis.n} points, {basis.k} vectors")
         session.finish(f"encoded {file.name}")

@@ -22,15 +22,21 @@ SETTINGS = "settings.json"  # of a folder of results
 LISTED = 12  # files named in the closing summary
 
 
-def explanation(error: Exception) -> str | None:
-    """One line for what is wrong with the input, a file or the installation; None of a bug."""
+def explanation(error: BaseException) -> tuple[str, int]:
+    """One line for what is wrong with the input, a file or the installation, and the exit code of a
+    command: 1 for a bug.
+    """
     if isinstance(error, InputError):
-        return str(error)
+        return str(error), 2
     if isinstance(error, OSError) and error.strerror:
-        return (
-            f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
-        )
-    return (missing_extra(error) or None) if isinstance(error, ModuleNotFoundError) else None
+        return ": ".join([str(error.filename)] * (error.filename is not None) + [error.strerror]), 2
+    if isinstance(error, ModuleNotFoundError) and (line := missing_extra(error)):
+        return line, 2
+    if isinstance(error, SystemExit):
+        return "terminated", 143
+    if isinstance(error, KeyboardInterrupt):
+        return str(error) or "interrupted", 130
+    return f"unexpected {type(error).__name__}: {error}", 1
 
 
 K = Annotated[int, Parameter(alias="-k")]
@@ -58,12 +64,13 @@ class Session:
     verbose: Annotated[bool, Parameter(alias="-v")] = False
     quiet: Annotated[bool, Parameter(alias="-q")] = False
     debug: bool = False
+    source = ""  # the file that this process works on now
 
     def __post_init__(self) -> None:
         self.started = time.monotonic()
         self.written: list[tuple[Path, str]] = []
         self.asked: dict[str, Any] = {}  # options that change results
-        self.command = self.source = ""  # of the command line, and the file that is worked on
+        self.command = ""
         self.part = False  # of a command on many files
 
     @property

@@ -30,8 +30,6 @@ Facts = dict[str, Any]  # names and values, as JSON has them
 EXPANSION = 200
 # bytes that any file may grow to: a small table of zeros compresses a thousand times
 UNCHECKED = 1 << 28
-# in messages of numpy
-OF_ARRAYS = "array dimension|inhomogeneous|broadcast|reshape|buffer|unpack|axis|operands|index"
 INNER = (LookupError, TypeError, AttributeError, AssertionError, ArithmeticError, RecursionError)
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -214,9 +212,7 @@ def reading(path: str | os.PathLike[str], expected: str = "") -> Iterator[None]:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         if (mark := getattr(error, "problem_mark", None)) is not None:  # of YAML
             reason = f"line {mark.line + 1}: {getattr(error, 'problem', '')}"
-        elif isinstance(error, INNER) or (
-            type(error) is ValueError and re.search(OF_ARRAYS, reason)
-        ):
+        elif isinstance(error, INNER):
             reason = "the file is damaged, or not what its name says"
         raise InputError(f"{wanted}cannot read {os.fspath(path)}: {reason}") from error
 
