@@ -213,6 +213,7 @@ def _check_extras(requirement: str) -> None:
     assert set(asked) <= set(extras), requirement
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "script", sorted((ROOT / "examples").glob("*.py")), ids=lambda script: script.name
 )
