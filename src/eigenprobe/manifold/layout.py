@@ -33,7 +33,7 @@ from ..smoothers.smoother import csr
 from .precomputed import AffinityGraph
 
 EXAGGERATION = (1.2, 2.6)  # at the start and at the end
-STEPS, SORTED = 200, 5  # and how many of them share an order along the curve
+STEPS, SORTED = 300, 5  # and how many of them share an order along the curve
 # Rows per step that repel all: so many, more in small tables, where they cost nothing beside the
 # rest of a step.
 REPELLING, PAIRS = 100, 1 << 19
