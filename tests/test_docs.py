@@ -162,7 +162,7 @@ def _with(command: str, extra: str) -> str:
     """
     words, instead = shlex.split(command), re.split(r"(?:^| )(?=--?[a-z])", extra)
     _, *given = words  # what is shown is a command too
-    cli.commands(given).parse_args(given, exit_on_error=False, print_error=False)
+    cli.commands().parse_args(given, exit_on_error=False, print_error=False)
     for option, *values in map(str.split, filter(None, instead)):
         if option in words:
             start = words.index(option)
@@ -213,6 +213,7 @@ def _check_extras(requirement: str) -> None:
     assert set(asked) <= set(extras), requirement
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "script",
     sorted(
