@@ -45,8 +45,8 @@ class Index:
 
     def done(self, file: Path, link: Path, warnings: Sequence[str] = (), **figures: Any) -> None:
         """A file that was done: ``link`` is what to open, ``figures`` the numbers of its row."""
-        told = {"file": str(file), "status": "done", "warnings": "; ".join(warnings)}
-        self.rows[str(file)] = told | {"link": link.relative_to(self.folder).as_posix()} | figures
+        row = {"file": str(file), "status": "done", "warnings": "; ".join(warnings)}
+        self.rows[str(file)] = row | {"link": link.relative_to(self.folder).as_posix()} | figures
 
     def failed(self, reasons: Mapping[Any, str]) -> None:
         """Files that could not be used, and why."""
@@ -91,10 +91,10 @@ class Index:
         if (self.folder / (picture := _picture(Path(row["link"])))).is_file():
             address = quote(picture.as_posix())
             head = f'<img src="{address}" alt="an eigenvector" loading="lazy">{head}'
-        told = banner(filter(None, (row.get("warnings") or "").split("; ")))
+        warned = banner(filter(None, (row.get("warnings") or "").split("; ")))
         figures = {key: _number(each) for key, each in row.items() if key not in HIDDEN and each}
         target = html.escape(quote(row["link"]))
-        return f'''<section class="card"><a href="{target}">{head}</a>{told}
+        return f'''<section class="card"><a href="{target}">{head}</a>{warned}
 <table>{table_rows(in_words(figures))}</table></section>'''
 
 
