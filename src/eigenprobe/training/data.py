@@ -48,8 +48,8 @@ class Batch:
     """One batch of clouds ``(b, n, d)``.
 
     ``covariance`` has ``apply(x)`` and ``trace()`` (`Covariance`, `DenseCovariance`); ``probes`` is
-    a tensor ``(b, n, m)`` or a function that draws one from a generator; ``optimum (b,)`` is the
-    closed-form loss and ``smoother`` that of the points, where they are known.
+    a tensor ``(b, n, m)`` or a function that draws one from a generator; ``smoother`` is that of
+    the points, where it is known.
     """
 
     points: Tensor
@@ -57,7 +57,6 @@ class Batch:
     covariance: Any = None
     trace: Tensor | None = None
     probes: Tensor | Draw | None = None
-    optimum: Tensor | None = None
     smoother: Any = None
 
     def __post_init__(self) -> None:
