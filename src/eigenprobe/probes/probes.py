@@ -62,28 +62,22 @@ class Probes:
             value = getattr(self, name)
             if value is None:
                 continue
-            pair = (value, value) if isinstance(value, (int, float)) else tuple(value)
-            ok = len(pair) == 2 and low <= pair[0] <= pair[1] and (name != "sigma" or pair[0] > 0)
-            if not ok:
+            first, last = _ends(value)
+            if not low <= first <= last or (name == "sigma" and first == 0):
                 raise InputError(
                     f"expected {name}, a number or a range (low, high), of at least {low}, "
                     f"got {value!r}"
                 )
 
     @property
-    def variance(self) -> float:
-        """Variance of one entry of the seed signal."""
-        return 1 / 3 if self.distribution == "uniform" else 1.0
-
-    @property
     def widest(self) -> int:
         """The largest number of neighbours."""
-        return self.k if isinstance(self.k, int) else self.k[1]
+        return _ends(self.k)[1]
 
     @property
     def longest(self) -> int:
         """The largest number of steps."""
-        return self.steps if isinstance(self.steps, int) else self.steps[1]
+        return _ends(self.steps)[1]
 
     def graph(self, points: Tensor) -> Graph:
         """The graph on which these probes of a cloud ``(n, d)``, or of stacked clouds ``(b, n,
@@ -176,7 +170,7 @@ class Probes:
         return self.draw(cloud, torch.Generator(device).manual_seed(0))
 
     def _lengths(self, graph: Graph, generator: torch.Generator | None) -> Tensor:
-        low, high = (self.steps, self.steps) if isinstance(self.steps, int) else self.steps
+        low, high = _ends(self.steps)
         place = graph.distances.device
         return torch.randint(low, high + 1, (self.count,), generator=generator, device=place)
 
@@ -205,6 +199,11 @@ class Probes:
             )
             weights = weights * (torch.arange(graph.k, device=graph.device)[:, None] < counts)
         return weights / weights.sum(1, keepdim=True)
+
+
+def _ends(value: Any) -> Any:
+    """A range ``(low, high)``; a number is one of no width."""
+    return value if isinstance(value, (tuple, list)) else (value, value)
 
 
 def _exponents(distances: Tensor) -> Tensor:
