@@ -124,10 +124,9 @@ class ProbeSettings:
         self, smoother: Smoother, k: int, generator: torch.Generator | None = None
     ) -> Covariance:
         """The covariance of these probes on a smoother, for a basis of ``k`` vectors."""
-        scales = self.scales
-        if self.steps is None and scales is None:
-            scales = visible_scales(smoother, k, generator=generator)
-        return Covariance(smoother, steps=self.steps, scales=scales, generator=generator)
+        terms: Any = self.scales if self.steps is None else {2 * self.steps: 1.0}
+        terms = visible_scales(smoother, k, generator=generator) if terms is None else terms
+        return Covariance(smoother, terms, generator)
 
 
 def prepare(
