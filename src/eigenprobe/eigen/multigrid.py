@@ -175,10 +175,10 @@ def _pseudo_inverse(matrix: Tensor, null: Tensor) -> Tensor:
     """Of a dense copy: lift the null vectors to eigenvalue 1, invert, take them out again."""
     basis = torch.linalg.qr(null)[0]
     outer = basis @ basis.mT
-    factor, status = torch.linalg.cholesky_ex(lifted := matrix.to_dense() + outer)
-    inverse = (
-        torch.linalg.inv(lifted) if bool(status) else torch.cholesky_inverse(factor)
-    )  # half of the work
+    lifted = matrix.to_dense() + outer
+    factor, status = torch.linalg.cholesky_ex(lifted)
+    # By the factor it is half of the work.
+    inverse = torch.linalg.inv(lifted) if bool(status) else torch.cholesky_inverse(factor)
     inverse = inverse - outer
     return ((inverse + inverse.mT) / 2).float()
 

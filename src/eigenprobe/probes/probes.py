@@ -108,9 +108,8 @@ class Probes:
             return self.draw(convert(cloud), generator).numpy()
         if cloud.ndim == 3 and self.sigma is None:  # chosen for each cloud
             return torch.stack([self.draw(points, generator) for points in cloud])
-        drawn = self._on_graph(
-            self.graph(cloud), generator, compiled
-        )  # one set of kernels for all clouds
+        # One set of kernels for all clouds.
+        drawn = self._on_graph(self.graph(cloud), generator, compiled)
         return drawn.unflatten(0, cloud.shape[:2]) if cloud.ndim == 3 else drawn
 
     def _on_graph(self, graph: Graph, generator: torch.Generator | None, compiled: bool) -> Tensor:
@@ -190,9 +189,8 @@ class Probes:
     def _weights(self, graph: Graph, fields: int, generator: torch.Generator | None) -> Tensor:
         """Row-stochastic weights ``(n, k, fields)``, or ``(n, k, 1)`` where no field differs."""
         sigma = self._sigma(graph, fields, generator)
-        weights = torch.exp(
-            _exponents(graph.distances).unsqueeze(-1) / sigma.square()
-        )  # (n, k, 1 or fields)
+        exponents = _exponents(graph.distances).unsqueeze(-1)
+        weights = torch.exp(exponents / sigma.square())  # (n, k, 1 or fields)
         if not isinstance(self.k, int):
             counts = torch.randint(
                 self.k[0], self.k[1] + 1, (fields,), generator=generator, device=graph.device
