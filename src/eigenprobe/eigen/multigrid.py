@@ -76,7 +76,13 @@ def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> Levels:
         root = torch.where(alone, 1.0, diagonal.rsqrt())
         matrix = scaled(laplacian, torch.where(alone, 0.0, root), root)
         matrix.values()[on] = matrix.values()[on] + alone[rows[on]]
-        level = (laplacian, gram, known, root.float()[:, None], in_precision(matrix))
+        level = (
+            laplacian,
+            gram,
+            known,
+            root.float()[:, None],
+            with_values(matrix, matrix.values().float()),
+        )
         n, null = len(known), known / root[:, None]
         labels, count = aggregate(matrix)
         if 2 * count < 3 * width or count > SLOWEST * n:
@@ -85,7 +91,7 @@ def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> Levels:
             return [*levels, Level(*level, _pseudo_inverse(matrix, null))]
         prolong, known = _prolongation(matrix, null, labels, count)
         back = transpose(prolong)
-        ways = in_precision(back), in_precision(prolong)
+        ways = (with_values(each, each.values().float()) for each in (back, prolong))
         levels.append(Level(*level, _smoothing(matrix, on), *ways))
         laplacian = multiply(back, multiply(matrix, prolong))
         down = scaled(prolong, root)
@@ -164,11 +170,6 @@ def aggregate(graph: Tensor) -> tuple[Tensor, int]:
     labels = root.cumsum(0) * root
     labels = torch.where(root, labels, row_max(graph, labels)) - 1
     return labels, int(labels.max()) + 1
-
-
-def in_precision(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The same matrix in the precision of the blocks it is applied to."""
-    return with_values(matrix, matrix.values().to(dtype))
 
 
 def _pseudo_inverse(matrix: Tensor, null: Tensor) -> Tensor:

@@ -22,8 +22,8 @@ from torch import Tensor
 
 from ..host.progress import report
 from .filtered import PATIENT, refine
-from .multigrid import Level, Levels, hierarchy, in_precision, inverse
-from .problem import Problem, Unsuited, floor, inner, normal_block, times
+from .multigrid import Level, Levels, hierarchy, inverse
+from .problem import Problem, Unsuited, floor, inner, normal_block, times, with_values
 from .span import small_ritz
 
 POINTS = 6000  # from which a hierarchy pays
@@ -145,9 +145,11 @@ class _Problem:
     """
 
     def __init__(self, level: Level, dtype: torch.dtype) -> None:
-        self.laplacian = in_precision(level.laplacian, dtype)
-        self._gram = None if level.gram is None else in_precision(level.gram, dtype)
-        image = level.known if level.gram is None else level.gram @ level.known
+        self.laplacian = with_values(level.laplacian, level.laplacian.values().to(dtype))
+        self._gram, image = None, level.known
+        if level.gram is not None:
+            self._gram = with_values(level.gram, level.gram.values().to(dtype))
+            image = level.gram @ level.known
         self.known = (level.known @ torch.linalg.inv(level.known.mT @ image)).to(dtype)
         self.image = image.to(dtype)
 

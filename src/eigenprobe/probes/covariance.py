@@ -79,10 +79,6 @@ class Covariance:
 
     __call__ = apply
 
-    def _long(self, terms: Mapping[int, float]) -> bool:
-        """Whether all eigenvalues cost less than the powers themselves."""
-        return self.smoother.symmetric and len(terms) > MANY_TERMS
-
     @cached_property
     def _spectrum(self) -> tuple[Tensor, Tensor]:
         """All eigenvalues ``(n,)`` and vectors ``(n, n)`` of A, float64."""
@@ -124,7 +120,7 @@ class Covariance:
             return (x * self._polynomial(x, terms)).double().sum()
 
         smoother = self.smoother
-        if smoother.n <= EXACT_LIMIT and self._long(terms):
+        if smoother.n <= EXACT_LIMIT and smoother.symmetric and len(terms) > MANY_TERMS:
             return _values(self._spectrum[0], terms).sum()
         if smoother.n <= EXACT_LIMIT:
             return inner(torch.eye(smoother.n, device=smoother.device, dtype=smoother.dtype))
@@ -140,7 +136,7 @@ class Covariance:
         smoother = self.smoother
         matrix = smoother.matrix.to_dense()
         matrix = matrix if dtype is None else matrix.to(dtype)
-        if self._long(self.terms) and not self.balanced:
+        if smoother.symmetric and len(self.terms) > MANY_TERMS and not self.balanced:
             values, vectors = self._spectrum
             found = (vectors * _values(values, self.terms)) @ vectors.mT
             return DenseCovariance(found.to(matrix.dtype))

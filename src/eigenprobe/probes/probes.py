@@ -128,7 +128,11 @@ class Probes:
         fixed = None if self.vary == "step" else self._weights(graph, self.count, generator)
         for step in range(last):
             weights = self._weights(graph, 1, generator) if fixed is None else fixed
-            smoothed = _average(signal, graph.indices, weights)
+            # One neighbour at a time: the (n, k, m) gather of the whole neighbourhood would be k
+            # times the probes' memory.
+            smoothed = torch.zeros_like(signal)
+            for j in range(graph.k):
+                smoothed.addcmul_(weights[:, j].expand_as(signal), signal[graph.indices[:, j]])
             signal = torch.where(lengths > step, smoothed, signal) if varying else smoothed
         return signal
 
@@ -223,15 +227,6 @@ def _step(signal: Tensor, indices: Tensor, exponents: Tensor, rates: Tensor) -> 
         weights = torch.exp2(exponents[:, j : j + 1] * rates)
         total, mass = total + weights * signal[indices[:, j]], mass + weights
     return (total / mass).to(signal.dtype)
-
-
-def _average(signal: Tensor, indices: Tensor, weights: Tensor) -> Tensor:
-    # One neighbour at a time: the (n, k, m) gather of the whole neighbourhood would be k times the
-    # probes' memory.
-    out = torch.zeros_like(signal)
-    for j in range(indices.shape[1]):
-        out.addcmul_(weights[:, j].expand_as(signal), signal[indices[:, j]])
-    return out
 
 
 def seed_signal(
