@@ -301,12 +301,8 @@ def place(points: Tensor, pose: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def inputs(
-    points: Tensor, smoother: Smoother, pose: Tensor | None = None, count: int = LANDMARKS
-) -> Inputs:
-    """The features of `points (b, n, 3)`; `pose` replaces the canonical one. The network takes
-    `LANDMARKS` seeds that are landmarks; controls take more.
-    """
+def inputs(points: Tensor, smoother: Smoother, pose: Tensor | None = None) -> Inputs:
+    """The features of `points (b, n, 3)`; `pose` replaces the canonical one."""
     mass, degrees = masses(smoother), filter_degrees(smoother)
     pose = canonical_pose(points, mass) if pose is None else pose
     x, mass = place(points, pose), mass[..., None]
@@ -315,7 +311,7 @@ def inputs(
     monomials = root * torch.stack(
         [torch.stack([x[..., axis] for axis in c]).prod(0) for c in _POWERS], -1
     )
-    seeds = torch.cat([monomials, landmarks(x, count, smoother.each)], -1)
+    seeds = torch.cat([monomials, landmarks(x, LANDMARKS, smoother.each)], -1)
     moments = trace_moments(smoother)
     fine, cubic, *longer = trace_times(_LEVELS, moments, degrees).unbind(-1)
     kernels = heat_coefficients(torch.stack([cubic, fine], -1), degrees)

@@ -167,7 +167,7 @@ class SpectralModel:
             sizes at once (solids, curves and clouds with coinciding points are taken one by one, by
             `"adaptive"`). `"auto"` is `"heat"` for batches on a GPU.
         device
-            Where to compute; by default where the points are.
+            Where to compute; by default where the (first) points are.
 
         Returns
         -------
@@ -184,20 +184,20 @@ class SpectralModel:
         clouds = listed_clouds(points)
         read = [points_and_faces(cloud) for cloud in ([points] if clouds is None else clouds)]
         checked = [self._check(cloud, k, device) for cloud, _ in read]
+        where = checked[0][0].device
+        own = {i: x.to(where) for i, (x, _) in enumerate(checked)}
         kind = "adaptive" if smoother in ("auto", "heat") else smoother
         bases: dict[int, Basis] = {}
-        for where in {x.device for x, _ in checked}:
-            own = {i: x for i, (x, _) in enumerate(checked) if x.device == where}
-            many = smoother == "auto" and where.type != "cpu" and len(own) > 1
-            began = time.perf_counter()
-            with limited_threads(where):
-                for members, batch in batches(own, k, kind, smoother == "heat" or many):
-                    found = list(self._bases(batch, k, ritz, refine))
-                    seconds = round((time.perf_counter() - began) / len(found), 5)
-                    for i, basis in zip(members, found, strict=True):
-                        basis.info["seconds"] = seconds
-                        bases[i] = replace(basis, faces=read[i][1]).as_given(checked[i][1])
-                    began = time.perf_counter()
+        many = smoother == "auto" and where.type != "cpu" and len(own) > 1
+        began = time.perf_counter()
+        with limited_threads(where):
+            for members, batch in batches(own, k, kind, smoother == "heat" or many):
+                found = list(self._bases(batch, k, ritz, refine))
+                seconds = round((time.perf_counter() - began) / len(found), 5)
+                for i, basis in zip(members, found, strict=True):
+                    basis.info["seconds"] = seconds
+                    bases[i] = replace(basis, faces=read[i][1]).as_given(checked[i][1])
+                began = time.perf_counter()
         return bases[0] if clouds is None else [bases[i] for i in range(len(read))]
 
     def _check(
