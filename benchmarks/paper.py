@@ -53,7 +53,7 @@ from benchmarks.trained_probes import train_and_measure
 from eigenprobe import Basis, geometry
 from eigenprobe.extensions import NetworkExtension
 from eigenprobe.geometry.draws import sample_volume
-from eigenprobe.host.files import Archive, plain, write_npz
+from eigenprobe.host.files import plain, reading_npz, write_npz
 from eigenprobe.io.tables import read_table
 from eigenprobe.points import Frame
 from eigenprobe.training import RunSettings
@@ -320,8 +320,7 @@ def images_network(o: argparse.Namespace) -> None:
     """
     for path in o.meshes:
         table = read_table(path)
-        rows = np.asarray(table.features)
-        rows = Protocol().rows(rows, np.arange(len(rows)))
+        rows = Protocol().rows(np.asarray(table.features))
         recipe = ImagesRecipe(steps=o.steps, sample=min(5000, len(rows)), seed=o.seed)
         recipe, _ = tune(recipe, rows, np.asarray(table.labels))
         print(
@@ -350,7 +349,7 @@ def images(o: argparse.Namespace) -> None:
     for path in o.meshes:
         table = read_table(path)
         x, y = np.asarray(table.features), np.asarray(table.labels)
-        even, odd = Protocol().rows(x, np.arange(0, len(x), 2)), x[1::2]
+        even, odd = Protocol().rows(x[0::2]), x[1::2]
         recipe = ImagesRecipe(steps=o.steps, sample=min(5000, len(even)), seed=o.seed)
         recipe, grid = tune(recipe, even, y[0::2])
         print(
@@ -586,7 +585,7 @@ def figure(o: argparse.Namespace) -> None:
 
     (name,) = o.names or ABLATED[:1]
     sample = Sample.load(o.data / f"{name}.npz", o.k)
-    with Archive(o.state / f"paper_overfit_{name}.npz") as archive:
+    with reading_npz(o.state / f"paper_overfit_{name}.npz") as archive:
         q = torch.as_tensor(archive["q"]).double()
     q = torch.linalg.qr(q).Q * q.sum(0).sign()[0]
     local = Frame.of(torch.as_tensor(sample.shape.vertices))(

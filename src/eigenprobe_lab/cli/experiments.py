@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from eigenprobe.cli.session import Session
+from eigenprobe.cli.session import SHARED, K, Samples, Session, Switch
 from eigenprobe.errors import InputError
 from eigenprobe.host.files import write_npz
 from eigenprobe.host.tables import Record, write_csv
@@ -65,14 +65,15 @@ def toy1d(
     probes: int = 500_000,
     quick: bool = False,
     resume: Resume = "auto",
-    session: Session,
+    session: Session = SHARED,
 ) -> None:
     """The interval: five learned vectors against the cosines, by the paper's loss and by the
     expected one.
 
-    Examples:
-      eigenprobe reproduce toy1d --out toy
-      eigenprobe reproduce toy1d --way paper --quick
+    For example:
+
+        eigenprobe reproduce toy1d --out toy
+        eigenprobe reproduce toy1d --way paper --quick
 
     Args:
         way: the paper's sampled loss, ours, which is its exact expectation, or both
@@ -98,26 +99,27 @@ def overfit(
     shapes: list[Path],
     *,
     way: Way = "paper",
-    k: int = 50,
-    n: int = 4000,
+    k: K = 50,
+    n: Samples = 4000,
     steps: int | None = None,
     resamplings: int = 16,
     size: int | None = None,
     released: bool = False,
     quick: bool = False,
     resume: Resume = "auto",
-    session: Session,
+    session: Session = SHARED,
 ) -> None:
     """One network per shape: the paper's single-shape table, by its own way and by ours, with
     controls.
 
     The paper's way is the recipe paper_overfit; its full schedule asks for a GPU.
 
-    Examples:
-      eigenprobe reproduce overfit meshes/ --way ours
-      eigenprobe reproduce overfit bunny.obj --device cuda
-      eigenprobe reproduce overfit bunny.obj --steps 3000 --device cuda
-      eigenprobe reproduce overfit bunny.obj --quick
+    For example:
+
+        eigenprobe reproduce overfit meshes/ --way ours
+        eigenprobe reproduce overfit bunny.obj --device cuda
+        eigenprobe reproduce overfit bunny.obj --steps 3000 --device cuda
+        eigenprobe reproduce overfit bunny.obj --quick
 
     Args:
         shapes: mesh files, or folders of them
@@ -153,47 +155,32 @@ def overfit(
             probes=replace(paper.probes, paper=reproduction.QUICK_PROBES),
             size=size,
         )
-    paper = theirs.shortened(paper, steps)
-    files, (folder, run), history = (
-        find_shapes(shapes),
-        _begin("overfit", resume, session),
-        dict[str, Any](),
-    )
+    paper, usual = theirs.shortened(paper, steps), as_released.SCHEDULE
+    asked: dict[str, Any] = {
+        "schedule": replace(usual, steps=steps or usual.steps),
+        "points": size or as_released.POINTS,
+        "seed": session.seed,
+    }
+    if quick:
+        asked["probes"] = replace(as_released.PROBES, count=60)
+        asked |= {"width": 64, "layers": 2, "heads": 4}
+    files, (folder, run) = find_shapes(shapes), _begin("overfit", resume, session)
+    history: dict[str, Any] = {}
     names = Counter(path.stem for path in files)
 
     def measure(path: Path) -> Measured:
         name = path.stem if names[path.stem] == 1 else f"{path.parent.name}-{path.stem}"
         sample, rows = samples.Sample.of_file(path, n, k, fitted.SAMPLE_SEED), list[Record]()
+        kept = folder / "checkpoints" / name
         if way != "ours":
-            own = replace(
-                run,
-                folder=folder / "checkpoints" / name / "paper",
-                validate_every=theirs.VALIDATE_EVERY,
-            )
+            own = replace(run, folder=kept / "paper", validate_every=theirs.VALIDATE_EVERY)
             if released:
-                usual = as_released.SCHEDULE
-                schedule = replace(usual, steps=steps or usual.steps)
-                probes = replace(as_released.PROBES, count=60) if quick else as_released.PROBES
-                sizes = {"width": 64, "layers": 2, "heads": 4} if quick else {}
-                rows += as_released.learn_released(
-                    sample,
-                    k,
-                    own,
-                    schedule,
-                    probes,
-                    size or as_released.POINTS,
-                    session.seed,
-                    **sizes,
-                )
+                rows += as_released.learn_released(sample, k, own, **asked)
             else:
                 rows += theirs.learn_their_way(sample, k, paper, own)
             history[sample.shape.name] = rows[0].pop("history")
         if way != "paper":
-            own = replace(
-                run,
-                folder=folder / "checkpoints" / name / "ours",
-                validate_every=fitted.VALIDATE_EVERY,
-            )
+            own = replace(run, folder=kept / "ours", validate_every=fitted.VALIDATE_EVERY)
             rows += fitted.learn_shape(sample, k, settings, own)[0]
         return rows, {}
 
@@ -221,25 +208,26 @@ def generalisation(
     *,
     way: Way = "paper",
     model: str = "surface",
-    n: int = 1500,
-    k: int = 50,
+    n: Samples = 1500,
+    k: K = 50,
     steps: int = 2000,
     training: Path | None = None,
     volumes: int = 6,
-    figures: bool = True,
+    figures: Switch = True,
     quick: bool = False,
     resume: Resume = "auto",
-    session: Session,
+    session: Session = SHARED,
 ) -> None:
     """One model on unseen shapes: the paper's network trained its own way, and ours with its inputs
     as controls.
 
     The paper's way is the recipe paper_generalisation; it asks for a GPU.
 
-    Examples:
-      eigenprobe reproduce generalisation meshes/ --way ours
-      eigenprobe reproduce generalisation meshes/ --way paper --device cuda
-      eigenprobe reproduce generalisation meshes/ --model runs/pretrain/model --way ours --volumes 0
+    For example:
+
+        eigenprobe reproduce generalisation meshes/ --way ours
+        eigenprobe reproduce generalisation meshes/ --way paper --device cuda
+        eigenprobe reproduce generalisation meshes/ --model runs/a/model --way ours --volumes 0
 
     Args:
         shapes: mesh files, or folders of them
@@ -325,15 +313,15 @@ def images(
         "tsne",
         "isomap",
     ],
-    unit: bool = True,
+    unit: Switch = True,
     runs: int = 32,
-    n: int = 1500,
+    n: Samples = 1500,
     ks: list[int] = [2, 5, 10],  # noqa: B006 (a default for the parser; never changed)
     steps: int = 2000,
     jobs: int = 1,
     quick: bool = False,
     resume: Resume = "auto",
-    session: Session,
+    session: Session = SHARED,
 ) -> None:
     """Clusters in the embedding against PCA, Isomap, Laplacian Eigenmaps, t-SNE and UMAP, by the
     paper's protocol.
@@ -341,10 +329,11 @@ def images(
     The paper's way trains the recipe paper_images on the train split and embeds in one pass; it
     asks for a GPU. The closed form of its probes is a row of its own.
 
-    Examples:
-      eigenprobe reproduce images features.npz --out images
-      eigenprobe reproduce images features.npz --runs 4 --methods direct pca umap
-      eigenprobe reproduce images test.npz --way both --train train.npz --dataset stl10
+    For example:
+
+        eigenprobe reproduce images features.npz --out images
+        eigenprobe reproduce images features.npz --runs 4 --methods direct pca umap
+        eigenprobe reproduce images test.npz --way both --train train.npz --dataset stl10
 
     Args:
         features: a table with labels (npz, csv, parquet, HDF5)
@@ -401,7 +390,11 @@ def images(
         )
     protocol, fitted = experiment.Protocol(runs, n, ks, chosen, session.seed, unit), {}
     folder, run = _begin(f"images-{features.stem}", resume, session)
-    read, scored = read_table(train or features, labels), None
+    scored = read_table(features, labels)
+    read = scored if train is None else read_table(train, labels)
+    if scored.labels is None:
+        raise InputError(f"the protocol compares clusters with labels, {features.name} has none")
+    x, y = np.asarray(scored.features), np.asarray(scored.labels)
     if extractor and read.features.shape[1] not in COLUMNS_OF[extractor]:
         expected = " or ".join(map(str, COLUMNS_OF[extractor]))
         raise InputError(
@@ -409,10 +402,11 @@ def images(
             f"{read.features.shape[1]}: leave --dataset and --extractor out"
         )
     if way != "ours":
-        rows = protocol.rows(np.asarray(read.features), np.arange(len(read.features)))
+        rows = protocol.rows(np.asarray(read.features))
         some = np.random.default_rng(recipe.seed).permutation(len(rows))
         if train is None:  # what is trained and tuned on is not scored
-            some, scored = np.split(some, [len(some) // 2])
+            some, others = np.split(some, [len(some) // 2])
+            x, y = x[others], y[others]
         if dataset is None and read.labels is not None:
             recipe, _ = tune(recipe, rows[some], np.asarray(read.labels)[some])
         basis = learn_rows(recipe, torch.from_numpy(rows[some]), run)
@@ -422,9 +416,7 @@ def images(
             *(chosen if way == "both" else [m for m in chosen if m not in ("direct", "network")]),
         ]
     protocol = replace(protocol, methods=chosen)
-    report = experiment.run(
-        features, protocol, folder, labels=labels, jobs=jobs, fitted=fitted, scored=scored
-    )
+    report = experiment.run(features.stem, x, y, protocol, folder, jobs, fitted)
     lines = image_lines(report.rows, features.stem, recipe, dataset is not None, quick)
     _finish(
         report,
@@ -440,14 +432,15 @@ def everything(
     features: Path | None = None,
     way: Way = "paper",
     quick: bool = False,
-    session: Session,
+    session: Session = SHARED,
 ) -> None:
     """All four experiments, one after the other; without data on a built-in shape and on
     scikit-learn's digits.
 
-    Examples:
-      eigenprobe reproduce all --quick
-      eigenprobe reproduce all meshes/ --features features.npz --device cuda
+    For example:
+
+        eigenprobe reproduce all --quick
+        eigenprobe reproduce all meshes/ --features features.npz --device cuda
 
     Args:
         shapes: mesh files, or folders of them
