@@ -58,9 +58,8 @@ class Raster:
         """Lines (p,) in [0, 1] at the multiples of `step` of per-pixel values (p,), strongest at
         zero; none at an outline, where values jump.
         """
-        level = np.full(self.height * self.width, np.nan)
-        level[self.pixel] = values / step
-        level = level.reshape(self.height, self.width)
+        level = np.full((self.height, self.width), np.nan)
+        level.flat[self.pixel] = values / step
         slope, nearest = np.hypot(*np.gradient(level)), np.rint(level)
         crossing = (np.abs(level - nearest) < slope) & (slope < 0.2)
         return (crossing * np.where(nearest == 0, 1, 0.35)).ravel()[self.pixel]
