@@ -33,7 +33,6 @@ class Raster:
     width: int
     pixel: Index
     blend: csr_matrix  # (p, n)
-    depth: Array  # (p,)
     shade: Array  # (p,)
     smooth: bool
 
@@ -57,20 +56,13 @@ class Raster:
 
     def contours(self, values: Array, step: float) -> Array:
         """Lines (p,) in [0, 1] at the multiples of `step` of per-pixel values (p,), strongest at
-        zero.
+        zero; none at an outline, where values jump.
         """
-        layers = np.full((2, self.height * self.width), np.nan)
-        # A function that is constant at a multiple has no line there, whatever was rounded.
-        layers[:, self.pixel] = np.floor(values / step + 1e-6), self.depth
-        stacked = layers.reshape(2, self.height, self.width)
-        levels, depths = stacked
-        out = np.zeros_like(levels)
-        for shift, axis in ((1, 1), (-1, 1), (1, 2), (-1, 2)):
-            beside, depth = np.roll(stacked, shift, axis)
-            crossing = (levels != beside) & (np.abs(depths - depth) < 0.04)
-            nodal = np.maximum(levels, beside) == 0
-            out = np.maximum(out, crossing * np.where(nodal, 1, 0.25))
-        return out.ravel()[self.pixel]
+        level = np.full((self.height, self.width), np.nan)
+        level.flat[self.pixel] = values / step
+        slope, nearest = np.hypot(*np.gradient(level)), np.rint(level)
+        crossing = (np.abs(level - nearest) < slope) & (slope < 0.2)
+        return (crossing * np.where(nearest == 0, 1, 0.35)).ravel()[self.pixel]
 
 
 def rasterise(
@@ -120,7 +112,7 @@ def rasterise(
     else:
         towards = blend @ (_normals(points, faces) @ camera.rotation.T)
     shade = _light(towards) * _occlusion(covered, nearest, height, width)
-    return Raster(height, width, covered, blend, nearest, shade, faces is not None)
+    return Raster(height, width, covered, blend, shade, faces is not None)
 
 
 def _triangles(seen: Array, faces: Index) -> tuple[Array, Index, Array]:
