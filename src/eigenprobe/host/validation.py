@@ -25,7 +25,9 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from ..errors import InputError
 
+Kind = tuple[str, Callable[[Any], bool]]  # what is asked in words, and the question itself
 F = TypeVar("F", bound=Callable[..., Any])
+LIST = "a list"
 
 
 def validated(function: F) -> F:
@@ -50,73 +52,68 @@ def as_annotated(function: Callable[..., Any], arguments: dict[str, Any]) -> dic
     """The arguments, lists as arrays; an `InputError` names the first that is not what its
     annotation says.
     """
-    hints = _annotated(function)
+    kinds = _annotated(function)
     for name, value in arguments.items():
-        arguments[name] = _checked(hints.get(name, hints.get("", Any)), name, value)
+        if asked := kinds.get(name, kinds.get("")):
+            arguments[name] = _checked(asked, name, value)
     if not 0 <= (arguments.get("seed") or 0) < 2**32:
         raise InputError(f"seed must be from 0 to 2^32 - 1, got {arguments['seed']}")
     return arguments
 
 
 @cache
-def _annotated(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotation of every parameter."""
+def _annotated(function: Callable[..., Any]) -> dict[str, list[Kind]]:
+    """What every parameter asks; nothing where a part of its annotation is unknown."""
     names = {**vars(sys.modules[function.__module__]), "Array": Numbers}
-    found: dict[str, Any] = {}
+    found: dict[str, list[Kind]] = {}
     for each in inspect.signature(function).parameters.values():
         name = "" if each.kind == each.VAR_KEYWORD else each.name  # which stands for all others
+        found[name] = []
         with suppress(NameError):  # of a module that is only imported for types
             hint = each.annotation
-            found[name] = eval(hint, names) if isinstance(hint, str) else hint
+            found[name] = _kinds(eval(hint, names) if isinstance(hint, str) else hint)
     return found
 
 
-def _fits(hint: Any, value: Any) -> bool:
-    """Whether a value is what an annotation says, as far as it is known."""
+def _kinds(hint: Any) -> list[Kind]:
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return any(_fits(part, value) for part in parts)
+        each = [_kinds(part) for part in parts]
+        return [kind for part in each for kind in part] if all(each) else []
     if origin is Literal:
-        return isinstance(value, str) and value in parts
+        words = " or ".join(map(repr, parts))
+        return [(words, lambda value: isinstance(value, str) and value in parts)]
     if hint in SIMPLE:
-        return SIMPLE[hint][1](value)
-    if origin in (abc.Sequence, tuple):
-        listed = isinstance(value, (list, tuple)) and all(_fits(parts[0], each) for each in value)
-        return listed and (not _is_pair(hint) or len(value) == 2)
-    kind = origin or hint  # Basis[A] asks for a Basis
-    known = isinstance(kind, type) and kind not in (Any, inspect.Parameter.empty)
-    return not known or isinstance(value, kind)
+        return [SIMPLE[hint]]
+    if origin in (abc.Sequence, tuple) and (inner := _kinds(parts[0])):
+        pair = origin is tuple and Ellipsis not in parts
+        words = f"a pair of {inner[0][0].split(' ', 1)[1]}s" if pair else LIST
+        return [(words, lambda x: _is_list(x, inner) and (not pair or len(x) == 2))]
+    hint = hint if origin is None else origin  # Basis[A] asks for a Basis
+    known = isinstance(hint, type) and hint not in (Any, inspect.Parameter.empty)
+    return [(f"a {hint.__name__}", lambda value: isinstance(value, hint))] if known else []
 
 
-def _is_pair(hint: Any) -> bool:
-    return get_origin(hint) is tuple and Ellipsis not in get_args(hint)
+def _is_list(values: object, inner: list[Kind]) -> bool:
+    return isinstance(values, (list, tuple)) and all(
+        any(fits(value) for _, fits in inner) for value in values
+    )
 
 
-def _words(hint: Any) -> str:
-    """What an annotation asks for."""
-    origin, parts = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        return " or ".join(map(_words, parts))
-    if origin is Literal:
-        return " or ".join(map(repr, parts))
-    if origin in (abc.Sequence, tuple):
-        return "a pair" if _is_pair(hint) else "a list"
-    return SIMPLE[hint][0] if hint in SIMPLE else f"a {(origin or hint).__name__}"
-
-
-def _checked(hint: Any, name: str, value: Any) -> Any:
-    array = Numbers in (hint, *get_args(hint))
-    fits = _fits(hint, value)
-    if array and not fits and isinstance(value, (list, tuple)):
-        fits = _fits(hint, value := as_array(value))
-    if not fits:
+def _checked(kinds: list[Kind], name: str, value: Any) -> Any:
+    array = SIMPLE[Numbers] in kinds
+    if array and isinstance(value, (list, tuple)):
+        listed = any(fits(value) for words, fits in kinds if words == LIST)
+        value = value if listed else as_array(value)
+    if not any(fits(value) for _, fits in kinds):
         got = repr(value)[:80]
         if getattr(value, "shape", None):
             dtype, kind = getattr(value, "dtype", ""), type(value).__name__
             got = f"{dtype} {kind} of shape {tuple(value.shape)}".strip()
             if array and _numeric(value, finite=False):
                 got += " with NaN, infinity or masked entries"
-        raise InputError(f"{name} must be {_words(hint)}, got {got}")
+        asked = [words for words, _ in kinds if words != LIST or len(kinds) == 1]
+        raise InputError(f"{name} must be {' or '.join(asked)}, got {got}")
     if not array or not getattr(value, "strides", None):
         return value
     value = as_array(value)
@@ -163,8 +160,7 @@ class Numbers:
     """Stands for ``Array`` in an annotation."""
 
 
-# what is asked in words, and the question itself
-SIMPLE: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+SIMPLE: dict[Any, Kind] = {
     int: ("a whole number", lambda x: isinstance(x, Integral) and not isinstance(x, bool)),
     float: ("a finite number", lambda x: isinstance(x, Real) and abs(float(x)) < float("inf")),
     bool: ("True or False", lambda x: type(x).__name__ == "bool"),
