@@ -204,6 +204,7 @@ def test_a_basis_must_be_finite_and_fit_together(tmp_path: Path) -> None:
     assert outcome(Basis.load, bad) == "InputError"
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ["plain", "sampled", "potential", "cosine"])
 def test_a_basis_whose_header_or_precision_was_changed_is_refused_or_used(
@@ -265,6 +266,7 @@ def test_a_basis_whose_header_or_precision_was_changed_is_refused_or_used(
             assert used() in ("ok", "InputError"), (place, key, odd)
 
 
+@pytest.mark.long
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     """A limit on the size of files stands for a full disk: writing stops in the middle in the same
     way.
