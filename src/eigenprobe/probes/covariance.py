@@ -1,13 +1,14 @@
 """The exact covariance of the probes of a smoother, applied without drawing any.
 
-    steps = t        C = A^2t  (row: S^t (S^t)^T)           the probes f = A^t g
-    scales = [s..]   C = mean_s A^s / tr A^s                every scale has the same energy
-                         (row: A^s is S^{s/2} (S^{s/2})^T)
-    terms = {s: c}   C = sum_s c_s A^s                      any polynomial: see `families`
+    {s: c, ...}      C = sum_s c_s A^s                      any polynomial: see `families`;
+                                                            {2t: 1} is that of probes f = A^t g
+    [s, ...]         C = mean_s A^s / tr A^s                every scale has the same energy
+
+(row: A^s is S^{s/2} (S^{s/2})^T)
 
 Polynomials in A with non-negative coefficients share their leading eigenvectors on a symmetric
 smoother, and the optimum of the expected loss is the same for each: only the weight of the
-frequencies differs.  A large single `t` hides the high ones; `scales` keep them visible.
+frequencies differs.  A large single `t` hides the high ones; several scales keep them visible.
 
 `Covariance` is matrix-free: as many sparse products as the highest power.  `Covariance.dense`
 multiplies the powers out by repeated squaring, log2(power) dense products once, after which a
@@ -36,7 +37,8 @@ HIGH_POWER = 512  # above which a polynomial is applied by its Chebyshev series
 
 
 class Covariance:
-    """Matrix-free covariance of a smoother's probes; one of ``steps``, ``scales`` and ``terms``.
+    """Matrix-free covariance of a smoother's probes; ``terms`` are powers and their weights, or
+    powers of equal energy.
 
     Entries of the seed signal have variance one.  ``apply`` takes ``(n, K)``.
     """
@@ -44,22 +46,16 @@ class Covariance:
     def __init__(
         self,
         smoother: Smoother,
-        *,
-        steps: int | None = None,
-        scales: Sequence[int] | None = None,
-        terms: Mapping[int, float] | None = None,
+        terms: Mapping[int, float] | Sequence[int],
         generator: torch.Generator | None = None,
     ) -> None:
-        if [steps, scales, terms].count(None) != 2:
-            raise InputError("expected one of steps, scales and terms")
+        powers = list(terms)
+        if not powers or min(powers) < 0 or len(set(powers)) < len(powers):
+            raise InputError(f"expected distinct powers of at least 0, got {powers}")
         self.smoother = smoother
-        self.balanced = steps is None and terms is None  # every power is divided by its trace
-        if terms is None:
-            powers = [int(s) for s in scales or []] if steps is None else [2 * steps]
-            if not powers or min(powers) < 0 or len(set(powers)) < len(powers):
-                raise InputError(f"expected distinct powers of at least 0, got {powers}")
-            terms = dict.fromkeys(powers, 1.0 / len(powers))
-        self.terms = dict(sorted(terms.items()))  # power -> weight
+        self.balanced = not isinstance(terms, Mapping)  # every power is divided by its trace
+        weights = terms if isinstance(terms, Mapping) else dict.fromkeys(terms, 1 / len(terms))
+        self.terms = dict(sorted(weights.items()))  # power -> weight
         if not smoother.symmetric and any(power % 2 for power in self.terms):
             raise InputError(
                 f"a row smoother has covariances of even power only, got {sorted(self.terms)}"
@@ -83,10 +79,6 @@ class Covariance:
 
     __call__ = apply
 
-    def _long(self, terms: Mapping[int, float]) -> bool:
-        """Whether all eigenvalues cost less than the powers themselves."""
-        return self.smoother.symmetric and len(terms) > MANY_TERMS
-
     @cached_property
     def _spectrum(self) -> tuple[Tensor, Tensor]:
         """All eigenvalues ``(n,)`` and vectors ``(n, n)`` of A, float64."""
@@ -95,20 +87,12 @@ class Covariance:
         return values, vectors
 
     def _polynomial(self, x: Tensor, coefficients: dict[int, Any]) -> Tensor:
-        smoother, last = self.smoother, max(coefficients)
-        if smoother.symmetric:
-            return polynomial(smoother, x, coefficients)
-        back, kept = x, {0: x}
-        for t in range(1, last // 2 + 1):  # (S^T)^t x, then Horner in S
-            back = smoother.apply_transpose(back)
-            if 2 * t in coefficients:
-                kept[t] = back
-        out = coefficients[last] * kept[last // 2]
-        for t in range(last // 2 - 1, -1, -1):
-            out = smoother.apply(out)
-            if 2 * t in coefficients:
-                out = out + coefficients[2 * t] * kept[t]
-        return out
+        if self.smoother.symmetric:
+            return polynomial(self.smoother, x, coefficients)
+        total = torch.zeros_like(x)
+        for power, coefficient in coefficients.items():
+            total = total + coefficient * self.smoother.apply_symmetric(x, power // 2)
+        return total
 
     def trace(
         self,
@@ -136,7 +120,7 @@ class Covariance:
             return (x * self._polynomial(x, terms)).double().sum()
 
         smoother = self.smoother
-        if smoother.n <= EXACT_LIMIT and self._long(terms):
+        if smoother.n <= EXACT_LIMIT and smoother.symmetric and len(terms) > MANY_TERMS:
             return _values(self._spectrum[0], terms).sum()
         if smoother.n <= EXACT_LIMIT:
             return inner(torch.eye(smoother.n, device=smoother.device, dtype=smoother.dtype))
@@ -152,7 +136,7 @@ class Covariance:
         smoother = self.smoother
         matrix = smoother.matrix.to_dense()
         matrix = matrix if dtype is None else matrix.to(dtype)
-        if self._long(self.terms) and not self.balanced:
+        if smoother.symmetric and len(self.terms) > MANY_TERMS and not self.balanced:
             values, vectors = self._spectrum
             found = (vectors * _values(values, self.terms)) @ vectors.mT
             return DenseCovariance(found.to(matrix.dtype))
