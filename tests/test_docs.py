@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import doctest
 import inspect
+import json
 import re
 import runpy
 import shlex
@@ -254,6 +255,29 @@ def test_numbers_in_the_readme_come_from_results() -> None:
         assert numbers(filled(text)) == numbers(text), (
             f"{page.name}: run 'make readme STALE=--stale'"
         )
+
+
+def test_rounded_times_of_the_scaling_page_are_those_of_the_file() -> None:
+    """Seconds and GiB on the GPU, size by size, to the two digits that are shown."""
+    page = (ROOT / "docs" / "scaling.md").read_text()
+    found = json.loads((ROOT / "benchmarks" / "results" / "scale_cuda.json").read_text())
+    rows = [found["tables"][0]["rows"]["eigenprobe"][str(10**5 * m)] for m in (1, 3, 10, 30, 100)]
+    for head, values in {
+        "one H200, seconds": [row["seconds"] for row in rows],
+        "GPU memory, GiB": [row["MiB"] / 1024 for row in rows],
+    }.items():
+        (line,) = re.findall(rf"^\| {head} \|(.*)\|$", page, flags=re.M)
+        assert [float(cell) for cell in line.split("|")] == [
+            float(f"{value:.2g}") for value in values
+        ], head
+    each = 1000 * found["stacked"]["seconds"] / found["stacked"]["clouds"]
+    assert f"take {each:.1f} ms each" in " ".join(page.split())
+    noisy = json.loads((ROOT / "benchmarks" / "results" / "noisy_cuda.json").read_text())["rows"]
+    assert (
+        max(row["seconds"] for row in noisy) < 2
+        and round(max(row["MiB"] for row in noisy) / 1024) == 4
+    )
+    assert "take less than 2 s and 4 GiB on one H200" in " ".join(page.split())
 
 
 def test_every_entry_of_the_api_lists_its_parameters() -> None:
