@@ -141,7 +141,7 @@ def _sampling(features: Tensor, smoother: Smoother, generator: torch.Generator) 
     from ..probes.covariance import DENSE_LIMIT, Covariance
     from ..training.data import Batch
 
-    covariance: Any = Covariance(smoother, scales=CONTEXT, generator=generator)
+    covariance: Any = Covariance(smoother, CONTEXT, generator)
     if smoother.n <= (DENSE_LIMIT if smoother.device.type == "cuda" else DENSE_ROWS):
         covariance = covariance.dense()
     local, root = features.float(), root_mass(smoother).float()
