@@ -67,7 +67,9 @@ class Covariance:
         """Power of A -> its coefficient."""
         if not self.balanced:
             return self.terms
-        traces = {power: float(self._trace({power: 1.0}, self._generator)) for power in self.terms}
+        traces = {
+            power: float(self.trace(self._generator, terms={power: 1.0})) for power in self.terms
+        }
         return {power: weight / traces[power] for power, weight in self.terms.items()}
 
     def apply(self, x: Tensor) -> Tensor:
@@ -94,28 +96,22 @@ class Covariance:
             total = total + coefficient * self.smoother.apply_symmetric(x, power // 2)
         return total
 
+    @torch.no_grad()
     def trace(
         self,
         generator: torch.Generator | None = None,
         *,
         deflate: Tensor | None = None,
         count: int = 64,
+        terms: dict[int, float] | None = None,
     ) -> Tensor:
         """``tr C ()``, float64: exact up to 2048 points, else Hutchinson's with ``count`` signs.
 
         ``deflate (n, K)`` takes the part in an orthonormal basis out exactly (Hutch++): what is
-        left is small.
+        left is small. ``terms`` are other ones than those of ``C``.
         """
-        return self._trace(self.coefficients, generator, deflate, count)
+        terms = self.coefficients if terms is None else terms
 
-    @torch.no_grad()
-    def _trace(
-        self,
-        terms: dict[int, float],
-        generator: Any,
-        deflate: Tensor | None = None,
-        count: int = 64,
-    ) -> Tensor:
         def inner(x: Tensor) -> Tensor:
             return (x * self._polynomial(x, terms)).double().sum()
 

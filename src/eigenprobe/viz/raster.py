@@ -17,7 +17,6 @@ from scipy.sparse import csr_matrix
 from .colours import Array
 from .scene import Camera, Index, ball_radius, surface_triangles
 
-CHUNK = 2_000_000  # samples of triangles at once
 SUPERSAMPLE = 2  # pixels drawn, in each direction, for one of the image
 KEY = np.array([-0.421, 0.608, 0.673])
 FILL = np.array([0.704, 0.100, 0.704])
