@@ -320,8 +320,7 @@ def images_network(o: argparse.Namespace) -> None:
     """
     for path in o.meshes:
         table = read_table(path)
-        rows = np.asarray(table.features)
-        rows = Protocol().rows(rows, np.arange(len(rows)))
+        rows = Protocol().rows(np.asarray(table.features))
         recipe = ImagesRecipe(steps=o.steps, sample=min(5000, len(rows)), seed=o.seed)
         recipe, _ = tune(recipe, rows, np.asarray(table.labels))
         print(
@@ -350,7 +349,7 @@ def images(o: argparse.Namespace) -> None:
     for path in o.meshes:
         table = read_table(path)
         x, y = np.asarray(table.features), np.asarray(table.labels)
-        even, odd = Protocol().rows(x, np.arange(0, len(x), 2)), x[1::2]
+        even, odd = Protocol().rows(x[0::2]), x[1::2]
         recipe = ImagesRecipe(steps=o.steps, sample=min(5000, len(even)), seed=o.seed)
         recipe, grid = tune(recipe, even, y[0::2])
         print(

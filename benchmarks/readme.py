@@ -7,7 +7,8 @@
 No number there is typed by hand. Where no file is there yet, the text says so and gives the command
 that makes it. ``python -m benchmarks.readme`` (or ``make readme``) rewrites the pages; a test fails
 while one is out of date. A file whose sample gives other numbers today (`catalogue`) is refused;
-``--stale`` shows it, marked. One without a sample is shown and marked as unconfirmed.
+``--stale`` shows it, marked. One without a sample is shown and marked as unconfirmed. A mark says
+whether a GPU is needed to measure it again.
 """
 
 from __future__ import annotations
@@ -74,10 +75,11 @@ def section(name: str, results: Path) -> str:
 def _head(path: Path, document: Document) -> str:
     """What made a table, where and when."""
     facts = {**document, **document.get("facts", {})}
-    command, where = made_by(path.name).command, _where(facts, "device", "date", "commit")
+    made, where = made_by(path.name), _where(facts, "device", "date", "commit")
     if mark := MARKS.get(_state(path)):
-        return f"*{mark}* ({where}); `{command}` measures it again:"
-    given = str(facts.get("command", command)).replace("../shared/data", "$DATA")
+        again = "measures it again, on a GPU" if made.gpu else "measures it again"
+        return f"*{mark}* ({where}); `{made.command}` {again}:"
+    given = str(facts.get("command", made.command)).replace("../shared/data", "$DATA")
     return f"`{given}` ({where}):"
 
 
@@ -86,9 +88,10 @@ def _where(facts: Document, *keys: str) -> str:
 
 
 def _made(path: Path) -> str:
-    """When and from which commit a file was made."""
+    """When and from which commit a file was made, and whether a GPU has to make it again."""
     found = json.loads(path.read_text())
-    return _where({**found, **found.get("facts", {})}, "date", "commit")
+    made = _where({**found, **found.get("facts", {})}, "date", "commit")
+    return f"{made}; needs a GPU" if made_by(path.name).gpu else made
 
 
 def _files(patterns: Iterable[str], results: Path) -> list[Path]:

@@ -77,16 +77,6 @@ def test_types_and_precision_come_back(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(listed.eigenvalues, double.eigenvalues)
 
 
-def test_units_and_offsets(rng: np.random.Generator) -> None:
-    x = c.random_sphere(600, rng)
-    base = ep.decompose(x, k=9)
-    for scale, shift in ((1e-6, 0.0), (1e5, 0.0), (1.0, 1e4)):
-        moved = ep.decompose(x * scale + shift, k=9)
-        np.testing.assert_allclose(
-            moved.eigenvalues * scale**2, base.eigenvalues, rtol=1e-5, atol=1e-8
-        )
-
-
 def test_new_points(rng: np.random.Generator) -> None:
     x, new = c.random_sphere(3000, rng), c.random_sphere(500, rng)
     basis = ep.decompose(x, k=9)
@@ -163,21 +153,6 @@ def test_coinciding_points_share_value_and_mass(rng: np.random.Generator) -> Non
     np.testing.assert_allclose(doubled(x[:5]), doubled.vectors[:5], atol=1e-8)
 
 
-def test_separate_parts_have_a_zero_each(rng: np.random.Generator) -> None:
-    x = c.random_sphere(500, rng)
-    with pytest.warns(
-        EigenprobeWarning, match=r"3 separate parts \(500, 400, 300 points\)"
-    ) as told:
-        basis = ep.decompose(np.concatenate([x, x[:400] + 9, x[:300] - 9]), k=8)
-    assert told[0].filename == __file__
-    np.testing.assert_allclose(basis.eigenvalues[:3], 0, atol=1e-9)
-    assert basis.eigenvalues[3] > 0.5
-    label = np.repeat([0, 1, 2], [500, 400, 300])
-    for part in range(3):  # the first three vectors are constant on every part
-        assert np.ptp(basis.vectors[label == part][:, :3], axis=0).max() < 1e-6
-    assert basis.info["components"] == 3
-
-
 def test_cosine_metric_ignores_the_length_of_rows(rng: np.random.Generator) -> None:
     x = rng.normal(size=(300, 20)) + 1
     base = ep.decompose(x, k=5, metric="cosine", smoother="symmetric")
@@ -232,14 +207,6 @@ def test_rows_of_a_boundary_are_those_given(copies: int, rng: np.random.Generato
     x = np.concatenate([x, x[:copies]])
     mask = x[:, 0] < 0.2
     assert ep.decompose(x, k=4, boundary=mask).info["boundary"] == np.flatnonzero(mask).tolist()
-
-
-def test_a_list_of_one_cloud(rng: np.random.Generator) -> None:
-    x = torch.from_numpy(c.random_sphere(150, rng))
-    wall = torch.where(x[:, 0] > 0, 50.0, 0.0)
-    for single, listed in (({}, {}), ({"potential": wall}, {"potential": [wall]})):
-        (alone,) = ep.decompose([x], k=5, **listed)
-        torch.testing.assert_close(alone.eigenvalues, ep.decompose(x, k=5, **single).eigenvalues)
 
 
 def test_whatever_carries_points(tmp_path: Path) -> None:

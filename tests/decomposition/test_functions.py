@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -90,13 +92,19 @@ def test_mean_estimator_is_one_over_the_tail_of_the_covariance(rng: np.random.Ge
     assert min(errors) < 1e-6 and full.k == 299
 
 
-def test_estimators_of_given_functions(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(("kind", "size"), [("mean", np.mean), ("worst", np.max)])
+def test_estimators_of_given_functions(kind: str, size: Any, rng: np.random.Generator) -> None:
+    """One over the mean or the largest error that the vectors before leave, up to one factor."""
     x = c.random_sphere(600, rng)
     f = rng.normal(size=(600, 12))
-    basis = ep.decompose(x, k=5, probes=f, eigenvalues="mean")
-    left = 1 - np.cumsum(basis.info["explained"])[:4]
-    ratio = basis.eigenvalues[1:] * left
-    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-8)
+    basis = ep.decompose(x, k=5, probes=f, eigenvalues=kind)
+    assert basis.eigenvalues[0] == 0
+    left = []
+    for k in range(1, 5):
+        v = basis.vectors[:, :k]
+        rest = f - v @ (v.T @ (basis.mass[:, None] * f))
+        left.append(size(basis.mass @ rest**2))
+    np.testing.assert_allclose(basis.eigenvalues[1:] * left, basis.eigenvalues[1] * left[0])
 
 
 def test_a_list_of_clouds_has_a_list_of_potentials(rng: np.random.Generator) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import eigenprobe as ep
-from benchmarks.truths import KNOWN, Damage, copies, strays
+from benchmarks.truths import KNOWN, copies, strays
 
 
 def cloud(name: str, n: int, seed: int = 0) -> np.ndarray:
@@ -40,10 +40,6 @@ def test_a_dimension_that_was_counted_is_open_where_there_are_boundaries() -> No
 def noisy_circle(n: int) -> np.ndarray:
     x = cloud("circle", n)
     return x + 1e-3 * np.random.default_rng(0).normal(size=x.shape)
-
-
-def damaged(damage: Damage) -> np.ndarray:
-    return damage(cloud("sphere", 1500), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import torch
 from scipy.sparse import block_diag, csr_array, diags_array
 
 import eigenprobe as ep
-from eigenprobe.eigen import smallest_pairs, solve, solve_shifted
+from eigenprobe.eigen import smallest_pairs, solve
 from eigenprobe.eigen.problem import SparseOperator
 from eigenprobe.neighbors.graph import Edges
 from eigenprobe.smoothers import Smoother, build_smoother, laplacian_smoother
@@ -100,19 +100,17 @@ def ring(n: int, rng: np.random.Generator, spread: float) -> Smoother:
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e4, 1e8])
-@pytest.mark.parametrize("rough", [1.0, 100.0])
-def test_gaps_of_a_shifted_factor(spread: float, rough: float, rng: np.random.Generator) -> None:
+def test_gaps_of_masses_that_differ_by_decades(spread: float, rng: np.random.Generator) -> None:
     """Far below the residual of other solvers they are those of LAPACK."""
-    smoother = ring(150, rng, spread)
+    smoother = ring(400, rng, spread)
     gap = SparseOperator(smoother.matrix, None, smoother.leaving).laplacian().to_dense()
     exact = torch.linalg.eigvalsh(gap)
     for k in (1, 2, 6):
-        found = solve_shifted(smoother, k, rough * float(exact[1]))
-        assert found is not None and found.residual < 1e-9 and float(found.gaps[0]) == 0
+        found = solve(smoother, k)
+        assert float(found.gaps[0]) == 0
         tolerance = 1e-3 if spread > 1e6 else 1e-6
         torch.testing.assert_close(found.gaps[1:], exact[1:k], rtol=tolerance, atol=0)
         q = found.vectors
         torch.testing.assert_close(q.T @ q, torch.eye(k).double(), atol=1e-9, rtol=0)
         root = smoother.mass.double().sqrt()
         assert float((q[:, 0] @ root).abs()) == pytest.approx(1, abs=1e-9)
-    assert solve_shifted(smoother, 149, 1e-3) is None  # Lanczos needs room

@@ -71,22 +71,3 @@ def test_levels_keep_null_vectors_and_cycles_invert(rng) -> None:
     left = (right - level.scaled @ cycle(levels, right)).norm() / right.norm()
     twice = (right - level.scaled @ inverse(levels, right)).norm() / right.norm()
     assert float(left) < 0.35 and float(twice) < 0.5 * float(left)
-
-
-def test_points_without_edges_and_parts_that_shrink_to_one(rng) -> None:
-    """Their rows are zero but for rounding; the others' cycles do not see them."""
-    blocks = [build_smoother(torch.from_numpy(c.random_sphere(1500, rng)))]
-    alone = torch.zeros(1, 1, dtype=torch.float64)
-    pair = torch.tensor([[0.1, -0.1], [-0.1, 0.1]], dtype=torch.float64)
-    operator = SparseOperator(blocks[0].matrix, None, blocks[0].leaving)
-    whole = torch.block_diag(operator.laplacian().to_dense(), alone, pair).to_sparse_csr()
-    root = blocks[0].mass.sqrt()[:, None]
-    known = torch.block_diag(root, torch.ones(1, 1), torch.full((2, 1), 0.5**0.5)).double()
-    known = known @ torch.linalg.qr(torch.tensor([[1.0, 1, 0], [1, 0, 1], [1, 0, 0]]).double())[0]
-    levels = hierarchy(whole, known, 6)
-    right = torch.randn(1503, 2, generator=torch.Generator().manual_seed(0))
-    right[1500:] = 0
-    found = cycle(levels, right)
-    bare = cycle(hierarchy(operator.laplacian(), root, 6), right[:1500])
-    assert bool(found.isfinite().all()) and len(levels) > 1
-    assert float((found[:1500] - bare).norm()) < 0.5 * float(bare.norm())

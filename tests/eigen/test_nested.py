@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 from scipy.sparse.linalg import eigsh
 
-from eigenprobe.eigen import multigrid, solve
+from eigenprobe.eigen import solve
 from eigenprobe.eigen.problem import SparseOperator
 from eigenprobe.neighbors.layout import as_scipy
 from eigenprobe.smoothers import build_smoother
-from eigenprobe.smoothers import smoother as matrices
 from tests import clouds as c
 
 
-@pytest.mark.parametrize("device", [False, True])
-def test_eigenvalues_are_those_of_lanczos(device, monkeypatch, rng) -> None:
-    """Also with the sparse algebra that a device without scipy has."""
+def test_eigenvalues_are_those_of_lanczos(rng: np.random.Generator) -> None:
     points = c.random_sphere(7000, rng) * rng.random((7000, 1)) ** (1 / 3) * [1.0, 1.2, 2.0]
     smoother = build_smoother(torch.from_numpy(points))
     laplacian = as_scipy(SparseOperator(smoother.matrix, None, smoother.leaving).laplacian())
     exact = np.sort(eigsh(laplacian.tocsc(), 20, sigma=-1e-6, tol=1e-12)[0])[1:]
-    if device:
-        for module in (multigrid, matrices):
-            monkeypatch.setattr(module, "on_host", lambda matrix: False)
     pairs = solve(smoother, 20)
     assert pairs.solver == "nested"
     np.testing.assert_allclose(pairs.gaps[1:].numpy(), exact, rtol=1e-6)

@@ -6,13 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from eigenprobe.cloud.arranged import Placed
 from eigenprobe.eigen import orthonormalise, ritz, rotate, solve, sweep
-from eigenprobe.eigen.span import basis_of, small_ritz
-from eigenprobe.points import Frame
+from eigenprobe.eigen.span import small_ritz
 from eigenprobe.smoothers import Smoother, build_smoother
 from tests import clouds as c
-from tests.clouds import stacked
 
 
 def cloud(n: int, seed: int = 0) -> Tensor:
@@ -29,12 +26,6 @@ def start(n: int, k: int, seed: int = 1) -> Tensor:
 def turned(q: Tensor, smoother: Smoother) -> tuple[Tensor, Tensor]:
     gaps, rotation = ritz(q, smoother)
     return q.double() @ rotation, 1 - gaps
-
-
-def test_ritz_diagonalises():
-    smoother, q = build_smoother(cloud(300)), start(300, 12)
-    rotated, mu = turned(q, smoother)
-    assert torch.allclose(rotated.mT @ smoother.apply(rotated), torch.diag(mu), atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "adaptive"])
@@ -61,7 +52,8 @@ def test_a_span_of_the_optimum_gives_the_optimum():
     assert torch.allclose(
         found.eigenvalues, pairs.gaps.clamp_min(0) / smoother.step_time, atol=1e-8
     )
-    assert torch.allclose(columns @ found.matrix, found.q, atol=1e-9)
+    within = torch.linalg.lstsq(columns, found.q).solution
+    assert torch.allclose(columns @ within, found.q, atol=1e-9)
     v = found.vectors
     assert torch.allclose(
         v.mT @ (smoother.mass[:, None] * v), torch.eye(12, dtype=v.dtype), atol=1e-9
@@ -107,22 +99,6 @@ def test_dependent_directions_of_a_small_problem_are_left_out():
     )
 
 
-def test_columns_that_add_nothing_come_last():
-    """In a batch a widened span keeps zeros in their places; no wanted vector is one of them."""
-    graphs = [build_smoother(cloud(120, seed=s), balance=False).graph for s in range(2)]
-    both = build_smoother(stacked(graphs), balance=False)
-    root = both.mass.sqrt().reshape(2, -1, 1)
-    x = torch.randn(2, 120, 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    first = torch.cat([root, x[..., :2]], -1)
-    extra = torch.stack(
-        [torch.cat([x[0, :, 2:], x[0, :, :1]], 1), x[1, :, :2]]
-    )  # one new direction, and none
-    found = rotate(torch.cat([first, extra], -1), both, 3, leading=3)
-    eye = torch.eye(3, dtype=torch.float64).expand(2, 3, 3)
-    torch.testing.assert_close(found.q.mT @ found.q, eye, atol=1e-8, rtol=0)
-    assert bool((found.eigenvalues.diff(dim=-1) >= 0).all())
-
-
 @pytest.mark.parametrize("known", [0, 1])
 def test_ritz_gives_ascending_gaps_and_their_vectors(known: int) -> None:
     sphere = c.sphere_smoother()
@@ -142,39 +118,3 @@ def test_ritz_gives_ascending_gaps_and_their_vectors(known: int) -> None:
     torch.testing.assert_close(
         vectors.mT @ vectors, torch.eye(6, dtype=torch.float64), atol=1e-8, rtol=1e-8
     )
-
-
-@pytest.mark.parametrize("moved", [False, True])
-def test_a_basis_has_its_vectors_at_the_given_points(moved: bool) -> None:
-    """Copies share mass and value, rows go back to their places, eigenvalues to the units of the
-    caller.
-    """
-    smoother = build_smoother(
-        torch.from_numpy(c.fibonacci_sphere(60)), "adaptive", k=12, dimension=2
-    )
-    rotation = rotate(solve(smoother, 4).vectors, smoother, 4)
-    order = torch.randperm(60, generator=torch.Generator().manual_seed(0))
-    given = 3 * torch.from_numpy(c.fibonacci_sphere(60))
-    frame = Frame(torch.zeros(3, dtype=torch.float64), 3.0)
-    cuts = torch.tensor([[0, 5], [7, 9]])
-    cloud = Placed(given, frame, short_cuts=cuts)
-    if moved:  # given point i is row rows[i]; the last three are copies
-        rows = torch.cat([order.argsort(), order.argsort()[:3]])
-        cloud = Placed(
-            torch.cat([given[order][order.argsort()], given[:3]]), frame, rows, order, cuts
-        )
-    basis = basis_of(rotation, smoother, cloud, info={"method": "direct"})
-    torch.testing.assert_close(basis.eigenvalues, rotation.eigenvalues / 9)
-    gram = basis.normalized.mT @ basis.normalized
-    torch.testing.assert_close(gram, torch.eye(4, dtype=torch.float64), atol=1e-9, rtol=0)
-    at = rows if moved else torch.arange(60)
-    torch.testing.assert_close(basis.vectors, rotation.vectors[at])
-    copies = torch.bincount(at, minlength=60)
-    torch.testing.assert_close(basis.mass, (rotation.mass / copies)[at])
-    torch.testing.assert_close(basis.normalized, basis.vectors * basis.mass.sqrt()[:, None])
-    assert (
-        torch.equal(basis.short_cuts, order[cuts] if moved else cuts)
-        and basis.info["short_cuts"] == 2
-    )
-    assert basis.info.get("duplicates") == (3 if moved else None) and basis.info["dimension"] == 2.0
-    assert basis.prepared().smoother is smoother

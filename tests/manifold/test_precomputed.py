@@ -141,10 +141,8 @@ def test_given_distances_are_those_of_rows(table: np.ndarray) -> None:
         _model(metric="precomputed").fit(
             NearestNeighbors().fit(table).kneighbors_graph(table, 4, mode="distance")
         )
-    with pytest.raises(InputError, match="must be square"):
-        _model(metric="precomputed").fit(square[:, :9])
-    with pytest.raises(InputError, match="at least 0"):
-        _model(metric="precomputed").fit(-square)
+    with pytest.raises(InputError, match="every row needs 12 distances to fitted rows, one has"):
+        model.transform(sparse.csr_matrix(between * (np.arange(300) < 9)))
 
 
 def test_other_metrics_are_lengths(table: np.ndarray) -> None:
@@ -191,13 +189,11 @@ X = np.random.default_rng(int(sys.argv[1])).normal(size=(400, 20))
 ep.Eigenmaps(metric="euclidean").fit(X)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 model = ep.Eigenmaps(n_neighbors=1000).fit(X)
-print(model._graph.k, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
     command = [sys.executable, "-c", script, str(rng.integers(1 << 30))]
-    count, grown = map(
-        int, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    )
-    assert count == 399 and grown < 100, "MiB"
+    grown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert int(grown) < 100, "MiB"
 
 
 def test_addresses_are_read(table: np.ndarray) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 
 from eigenprobe.cloud.arranged import arrange, fingerprints
-from eigenprobe.errors import EigenprobeWarning
 
 
 def test_fingerprints_are_equal_for_equal_rows_alone(generator: torch.Generator) -> None:
@@ -38,10 +36,3 @@ def test_rows_that_are_compared_by_angle_are_not_moved(rng: np.random.Generator)
     assert bool((found.graph.indices == distance.argsort(1)[:, :6]).all())
     moved = arrange(torch.from_numpy(rng.normal(size=(60, 4)) + 1e6), 6, 4)
     assert float(moved.graph.points.mean(0).abs().max()) < 1e-9  # Euclidean ones are centred
-
-
-def test_few_points_are_all_neighbours_of_each_other(rng: np.random.Generator) -> None:
-    x = torch.from_numpy(rng.normal(size=(6, 3)))
-    assert arrange(x, 12, 2).graph.k == 5 and arrange(x, 3, 2).graph.k == 3
-    with pytest.warns(EigenprobeWarning, match="coincide"):
-        assert arrange(torch.cat([x, x[:2]]), 12, 2).graph.k == 5

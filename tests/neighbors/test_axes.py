@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
@@ -57,26 +56,3 @@ def test_the_canonical_pose(generator):
     assert bool(
         torch.isfinite(canonical_pose(point, torch.full((1, 5), 0.2, dtype=torch.float64))).all()
     )
-
-
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-def test_a_pose_is_that_of_any_unit(scale: float, rng: np.random.Generator) -> None:
-    """Centred, of root mean square one, on axes of descending variance with positive skew."""
-    x = torch.from_numpy(scale * (rng.normal(size=(2, 50, 3)) ** 3 * [3.0, 2.0, 1.0] + 5))
-    mass = torch.from_numpy(rng.random((2, 50)))
-    mass = mass / mass.sum(1, keepdim=True)
-    pose = canonical_pose(x, mass)
-    local = x @ pose[:, :3] + pose[:, 3:]
-    weight = mass[..., None]
-    torch.testing.assert_close(
-        (weight * local).sum(1), torch.zeros(2, 3, dtype=x.dtype), atol=1e-8, rtol=0
-    )
-    moments = (weight * local).mT @ local
-    torch.testing.assert_close(
-        moments.diagonal(dim1=1, dim2=2).sum(1), torch.ones(2, dtype=x.dtype)
-    )
-    torch.testing.assert_close(
-        moments, torch.diag_embed(moments.diagonal(dim1=1, dim2=2)), atol=1e-8, rtol=0
-    )
-    assert bool((moments.diagonal(dim1=1, dim2=2).diff(dim=1) < 0).all())
-    assert bool(((weight * local**3).sum(1) > 0).all())

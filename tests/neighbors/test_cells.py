@@ -83,12 +83,3 @@ def test_single_precision_has_the_same_distances(rng: np.random.Generator) -> No
     x = torch.from_numpy(c.random_sphere(2000, rng)).float()
     expected, _ = cKDTree(x.numpy()).query(x.numpy(), 13)
     np.testing.assert_allclose(grid_search(x, 13)[1], expected, rtol=1e-5, atol=1e-6)
-
-
-def test_copies_have_cells_of_a_share_of_the_extent() -> None:
-    """Nine in ten of the points coincide: no size of theirs is that of a cell."""
-    x = np.concatenate([np.zeros((95, 2)), 3.0 * np.eye(2), 5.0 + np.eye(2), [[7.0, 7.0]]])
-    found, distances = grid_search(torch.from_numpy(x), 4)
-    expected, _ = cKDTree(x).query(x, 4)
-    np.testing.assert_allclose(distances, expected)
-    np.testing.assert_allclose(np.linalg.norm(x[found] - x[:, None], axis=2), expected)

@@ -202,15 +202,3 @@ def test_squared_lengths_of_either_metric(rng: np.random.Generator) -> None:
     torch.testing.assert_close(
         angles.squared, (unit[angles.indices] - unit[:, None]).square().sum(2) / 2
     )
-
-
-def test_components_of_arrays_and_tensors(rng: np.random.Generator) -> None:
-    x = np.concatenate([rng.random((20, 3)), rng.random((9, 3)) + 50, rng.random((11, 3)) - 50])
-    count, labels = build_graph(x, 8).components()
-    assert (
-        count == 3
-        and isinstance(labels, np.ndarray)
-        and labels.tolist() == [0] * 20 + [1] * 9 + [2] * 11
-    )
-    again, tensors = build_graph(torch.from_numpy(x), 8).components()
-    assert again == 3 and torch.equal(tensors, torch.from_numpy(labels))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from eigenprobe.neighbors.graph import Edges, _joined, components, undirected
+from eigenprobe.neighbors.graph import Edges, undirected
 
 
 def test_sums_over_edges_are_loops(rng: np.random.Generator) -> None:
@@ -39,13 +39,3 @@ def test_no_edges_have_no_moments() -> None:
     edges = Edges(torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), 4)
     nothing = torch.zeros(0, 3)
     assert edges.moments(torch.zeros(0), nothing, nothing).tolist() == torch.zeros(4, 3, 3).tolist()
-
-
-def test_components_on_a_device_are_those_of_scipy(rng: np.random.Generator) -> None:
-    """Of random graphs, of a chain in random order, of none."""
-    chain = torch.from_numpy(rng.permutation(3000))
-    random = torch.from_numpy(rng.integers(0, 500, (2, 300)))
-    empty = torch.zeros((2, 0), dtype=torch.int64)
-    for (head, tail), n in ((random, 500), ((chain[1:], chain[:-1]), 3000), (empty, 4)):
-        (count, labels), (known, expected) = _joined(head, tail, n), components(head, tail, n)
-        assert count == known and torch.equal(labels, expected)

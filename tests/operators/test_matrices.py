@@ -7,14 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from scipy.linalg import eigh
-from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import eigsh, splu, spsolve
 
 import eigenprobe as ep
 from eigenprobe.decomposition import OperatorSettings
-from eigenprobe.operators.matrices import as_given
-from eigenprobe.points import Origin
 from tests import clouds as c
 
 N = 2000
@@ -230,20 +226,6 @@ def test_a_traced_operator_is_the_untraced_one(name: str, rng: np.random.Generat
     assert grown == pytest.approx(MANIFOLDS[name][2] * total, rel=1e-6)
 
 
-def test_frames_of_a_solid_are_the_axes(rng: np.random.Generator) -> None:
-    """Where the manifold fills the space nothing is to be turned; elsewhere frames are orthonormal
-    and tangent.
-    """
-    frames, parts = ep.operators.gradient(rng.random((400, 2)))
-    assert np.array_equal(frames, np.broadcast_to(np.eye(2), (400, 2, 2))) and len(parts) == 2
-    x = c.random_sphere(400, rng)
-    frames, _ = ep.operators.gradient(x)
-    np.testing.assert_allclose(
-        np.einsum("nda,ndb->nab", frames, frames), np.tile(np.eye(2), (400, 1, 1)), atol=1e-9
-    )
-    assert float(np.abs(np.einsum("nd,nda->na", x, frames)).mean()) < 0.1
-
-
 def test_a_potential_is_the_sum_of_every_row(rng: np.random.Generator) -> None:
     """L 1 = M V: the edges take nothing from the constant, and the potential is what is left."""
     x = c.random_sphere(250, rng) * 5
@@ -260,25 +242,6 @@ def test_a_potential_is_the_sum_of_every_row(rng: np.random.Generator) -> None:
         )
 
 
-def test_matrices_below_the_range_of_a_precision_are_refused_and_those_of_ones_are_not() -> None:
-    single = Origin(torch.zeros(2, 3), torch.float32, torch.device("cpu"), numpy=False)
-    for values in (np.ones(2), np.array([1.0, 1e-60]), np.array([0.0, 0.0])):
-        found = as_given(csr_matrix((values, ([0, 1], [1, 0])), shape=(2, 2)), single)
-        np.testing.assert_allclose(
-            found.to_dense().numpy(), [[0, values[0]], [np.float32(values[1]), 0]]
-        )
-    for values in (np.array([1e-60, -1e-50]), np.array([1.0, 1e60])):
-        with pytest.raises(ep.InputError, match=r"beyond the range of torch\.float32"):
-            as_given(csr_matrix((values, ([0, 1], [1, 0])), shape=(2, 2)), single)
-
-
-def test_the_first_setting_that_a_basis_does_not_take_is_named(rng: np.random.Generator) -> None:
-    x = c.random_sphere(200, rng)
-    basis = ep.decompose(x, k=3)
-    with pytest.raises(ep.InputError, match=r"operator: potential is not taken"):
-        ep.laplacian(basis, potential=np.ones(200), measure=np.ones(200))
-
-
 @pytest.mark.parametrize(("size", "dimension"), [(1e-98, 3), (1e98, 3), (1e-146, 2), (1e146, 2)])
 def test_sizes_whose_areas_and_volumes_are_beyond_all_numbers(
     size: float, dimension: int, rng: np.random.Generator
@@ -293,27 +256,6 @@ def test_sizes_whose_areas_and_volumes_are_beyond_all_numbers(
     np.testing.assert_allclose(
         stiffness.diagonal() / near ** (dimension - 2), unit.diagonal(), rtol=1e-6
     )
-
-
-@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
-def test_differences_of_copies_are_the_last_vectors(rng: np.random.Generator) -> None:
-    """The spectrum of a cloud with copies is that of its distinct points, and above it one value
-    for every copy.
-    """
-    x = c.random_sphere(60, rng) * [1.0, 1.3, 0.6]
-    for copied in (x[:5], np.tile(x[:2], (3, 1))):
-        (stiffness, mass), (whole, shared) = (
-            ep.laplacian(x),
-            ep.laplacian(np.concatenate([x, copied])),
-        )
-        expected = eigh(stiffness.toarray(), mass.toarray(), eigvals_only=True)
-        found = eigh(whole.toarray(), shared.toarray(), eigvals_only=True)
-        np.testing.assert_allclose(found[:60], expected, rtol=1e-6, atol=1e-9)
-        assert len(found) == 60 + len(copied) and found[60] >= expected[-1]
-        bound = (
-            2 * (stiffness.diagonal() / mass.diagonal()).max()
-        )  # Gershgorin's, of the distinct points
-        np.testing.assert_allclose(found[60:], bound, rtol=1e-6)
 
 
 def test_one_point_off_the_boundary_is_enough() -> None:

@@ -99,25 +99,3 @@ def test_gradients_are_weighted_least_squares(bent: bool, rng: np.random.Generat
         root, along = np.sqrt(weights[i, others])[:, None], (x[others] - x[i]) @ frames[i]
         slope = np.linalg.lstsq(root * along, root[:, 0] * (f[others] - f[i]), rcond=None)[0]
         np.testing.assert_allclose([(part @ f)[i] for part in parts], slope, rtol=1e-6, atol=1e-8)
-
-
-def test_a_dimension_between_0_and_the_columns(rng: np.random.Generator) -> None:
-    """Frames have at least one direction, and no more than there are columns; a mass is a length at
-    least.
-    """
-    angle = np.arange(60) * np.pi / 30
-    ring = np.stack([np.cos(angle), np.sin(angle)], 1)
-    frames, parts = ep.operators.gradient(ring, dimension=0.4)
-    assert frames.shape == (60, 2, 1) and len(parts) == 1
-    for kind in (ring, torch.from_numpy(ring), torch.from_numpy(ring).requires_grad_()):
-        (stiffness, mass), (large, more) = (
-            ep.laplacian(size * kind, dimension=0.4) for size in (1, 3)
-        )
-        assert float(more.sum() / mass.sum()) == pytest.approx(3)
-        assert float((large @ kind[:, 0])[0] / (stiffness @ kind[:, 0])[0]) == pytest.approx(1 / 3)
-    bent = ring * (1 + 0.05 * rng.random((60, 1)))  # without ties
-    both = [ep.laplacian(size * bent, dimension=0.4, smoother="symmetric") for size in (1, 3)]
-    assert both[1][1].sum() / both[0][1].sum() == pytest.approx(3)
-    np.testing.assert_allclose(3 * both[1][0].toarray(), both[0][0].toarray(), rtol=1e-6, atol=1e-9)
-    frames, parts = ep.operators.gradient(rng.random((80, 2)), dimension=3)
-    assert frames.shape == (80, 2, 2) and len(parts) == 2

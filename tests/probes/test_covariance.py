@@ -107,26 +107,6 @@ def test_settings_at_their_limits():
     torch.testing.assert_close(Covariance(row, steps=0)(row.matrix), row.matrix)
 
 
-def test_scales_of_a_smoother_that_forgets_all_at_once():
-    smoother = dense_smoother(12)
-    smoother.apply = lambda x: 0 * x
-    assert visible_scales(smoother, 3) == (2, 8, 32)
-    smoother.apply = lambda x: x
-    assert visible_scales(smoother, 3, most=64) == (64, 256, 1024)
-
-
-def test_means_over_scales_have_a_trace_of_one():
-    """Every scale has an equal share of it."""
-    smoother = dense_smoother(16)
-    for scales in ([4, 16, 64], [1, 2], [3]):
-        found = Covariance(smoother, scales=scales)
-        parts = [torch.linalg.matrix_power(smoother.matrix, power) for power in scales]
-        expected = sum(part / part.trace() for part in parts) / len(scales)
-        torch.testing.assert_close(found(torch.eye(16, dtype=torch.float64)), expected)
-        torch.testing.assert_close(found.dense().matrix, expected)
-        assert float(found.trace()) == pytest.approx(1)
-
-
 @pytest.mark.parametrize(
     "terms",
     [{600: 1.0}, {600: 1.0, 3: 0.5, 0: -0.2}, {513: 0.3, 700: 2.0, 1: 1.0}, {512: 1.0, 2: 1}],

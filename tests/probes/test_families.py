@@ -4,16 +4,13 @@ eigenvectors.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
 from eigenprobe import decompose
 from eigenprobe.errors import InputError
-from eigenprobe.probes.covariance import visible_scales
-from eigenprobe.probes.families import FAMILIES, best_of_family, family, register, visible_steps
+from eigenprobe.probes.families import FAMILIES, best_of_family, family, register
 from eigenprobe.smoothers import Smoother, build_smoother
 
 
@@ -107,75 +104,6 @@ def test_row_smoothers_have_families_of_one_power_only():
     for name in ("wavelet", "polynomial", "resolvent"):
         with pytest.raises(InputError, match="need a symmetric smoother, got 'row'"):
             family(name).covariance(row, 3)
-
-
-def test_the_basis_of_a_family_has_rayleigh_quotients_and_signs():
-    a, g = smoother(), torch.Generator()
-    rotation, facts = best_of_family("heat", a, 5, generator=g.manual_seed(1))
-    steps = visible_steps(a, 5, g.manual_seed(1))
-    assert (
-        facts["steps"]
-        == steps
-        == max(1, visible_scales(a, 5, spread=(1,), generator=g.manual_seed(1))[0] // 2)
-    )
-    assert visible_steps(a, 63) == 1
-    dense = a.matrix.to_dense()
-    gaps = 1 - (rotation.q * (dense @ rotation.q)).sum(0)
-    torch.testing.assert_close(rotation.gaps, gaps.clamp_min(0), atol=1e-10, rtol=1e-8)
-    torch.testing.assert_close(rotation.eigenvalues, rotation.gaps / float(a.step_time))
-    v = rotation.q / a.mass.sqrt()[:, None]
-    assert bool(((v**3 * a.mass[:, None]).sum(0) > 0).all())
-    torch.testing.assert_close(rotation.matrix, torch.eye(5, dtype=torch.float64))
-
-
-def test_the_best_basis_of_given_functions_is_their_pca():
-    from eigenprobe.probes.estimates import best_basis, with_eigenvalues
-    from eigenprobe.probes.objective import prefix_errors
-
-    a = smoother()
-    f = torch.randn(64, 5, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    weighted = a.mass.sqrt()[:, None] * f
-    left, sizes, _ = np.linalg.svd(weighted.numpy(), full_matrices=False)
-    rotation, facts = best_basis(f, a, 5)
-    np.testing.assert_allclose(np.abs(left.T @ rotation.q.numpy()), np.eye(5), atol=1e-9)
-    np.testing.assert_allclose(facts["explained"], sizes**2 / (sizes**2).sum())
-    assert facts["probes"] == 5
-    with pytest.raises(InputError, match=r"expected at least 6 independent probes, got 5 \(of 7\)"):
-        best_basis(torch.cat([f, f[:, :1] + f[:, 1:2], 3 * f[:, 2:3]], 1), a, 6)
-    for unit in (1e-9, 1e9):  # the rank does not depend on the unit of the functions
-        small = (
-            f[:, 3:4] + 1e-12 * f.roll(1, 0)[:, :1]
-        )  # nearly one of the others, but for a direction of its own
-        given = unit * torch.cat([f, f[:, :1] + f[:, 1:2], small], 1)
-        best_basis(given, a, 6)
-        with pytest.raises(InputError, match="at least 7 independent probes, got 6"):
-            best_basis(given, a, 7)
-    rotation, _ = best_basis(f, a, 4)
-    errors = prefix_errors(rotation.q, weighted)
-    for kind, each in (("worst", errors.amax(1)), ("mean", errors.mean(1))):
-        found = with_eigenvalues(rotation, a, kind, functions=f).eigenvalues
-        expected = torch.cat([torch.zeros(1, dtype=torch.float64), 1 / each[:-1]])
-        torch.testing.assert_close(found, expected * rotation.eigenvalues.sum() / expected.sum())
-    assert with_eigenvalues(rotation, a, "rayleigh") is rotation
-    with pytest.raises(InputError, match="sets the first one to 0"):
-        with_eigenvalues(rotation, replace(a, lowest=0.0), "mean")
-    g = torch.Generator()
-    heat, _ = best_of_family("heat", a, 4, generator=g.manual_seed(2))
-    dense = family("heat").covariance(a, visible_steps(a, 4, g.manual_seed(2))).dense().matrix
-    tail = torch.stack(
-        [dense.trace() - (heat.q[:, :j] * (dense @ heat.q[:, :j])).sum() for j in range(1, 4)]
-    )
-    expected = torch.cat([torch.zeros(1, dtype=torch.float64), 1 / tail])
-    found = with_eigenvalues(heat, a, "mean", generator=g.manual_seed(2)).eigenvalues
-    torch.testing.assert_close(
-        found, expected * heat.eigenvalues.sum() / expected.sum(), rtol=1e-6, atol=0
-    )
-    steps = visible_steps(a, 4, g.manual_seed(2))
-    drawn = family("heat").draw(a, 500, steps, generator=g)
-    worst = prefix_errors(heat.q, drawn).amax(1)[:-1]
-    expected = torch.cat([torch.zeros(1, dtype=torch.float64), 1 / worst])
-    found = with_eigenvalues(heat, a, "worst", generator=g.manual_seed(2)).eigenvalues
-    torch.testing.assert_close(found, expected * heat.eigenvalues.sum() / expected.sum())
 
 
 @pytest.mark.parametrize(

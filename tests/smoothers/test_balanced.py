@@ -4,8 +4,6 @@ nothing.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -16,7 +14,6 @@ from eigenprobe.neighbors.graph import build_graph
 from eigenprobe.smoothers.prepared import laplacian_stencil
 from eigenprobe.smoothers.stencil import Stencil
 from tests import clouds as c
-from tests.clouds import stacked
 
 
 def stencil(points: np.ndarray, dimension: int = 2, k: int = 30) -> Stencil:
@@ -63,41 +60,3 @@ def test_a_gap_in_one_sheet_is_bridged(shape: str, rng: np.random.Generator) -> 
         )
         points = np.c_[0.4 * np.cos(angle).ravel(), 0.4 * np.sin(angle).ravel(), place.ravel()]
     assert stencil(points).edges.components[0] == 1
-
-
-@pytest.mark.parametrize("dimension", [1, 2])
-def test_copies_that_fill_a_row_do_not_count(dimension: int, rng: np.random.Generator) -> None:
-    if dimension == 1:
-        x = torch.as_tensor(c.flat_torus(np.stack([rng.random(400) * 6, np.zeros(400)], 1)))
-    else:
-        x = torch.as_tensor(c.random_sphere(400, rng))
-    graph = build_graph(x, 30)
-    short = laplacian_stencil(graph.truncate(20), dimension)
-    for order in (
-        slice(None),
-        [0, *range(20, 30), *range(1, 20)],
-    ):  # copies last, copies in ascending order
-        indices, distances = graph.indices.clone(), graph.distances.clone()
-        indices[:, 20:], distances[:, 20:] = indices[:, :1], distances[:, :1]
-        rows = replace(graph, indices=indices[:, order], distances=distances[:, order])
-        filled = laplacian_stencil(rows, dimension)
-        assert torch.equal(filled.edges.head, short.edges.head)
-        assert torch.equal(filled.edges.tail, short.edges.tail)
-        torch.testing.assert_close(filled.weight, short.weight)
-        torch.testing.assert_close(filled.mass, short.mass)
-
-
-def test_a_stacked_cloud_has_the_weights_it_has_alone(rng: np.random.Generator) -> None:
-    """Each has its own conjugate gradients: with one residual for all of them weights differed by
-    1e-3.
-    """
-    clouds = [torch.as_tensor(c.random_sphere(n, rng)) for n in (300, 500, 900)]
-    graphs = [build_graph(x, 30) for x in clouds]
-    alone = [laplacian_stencil(graph, 2) for graph in graphs]
-    together = laplacian_stencil(stacked(graphs), 2)
-    torch.testing.assert_close(
-        together.weight, torch.cat([part.weight for part in alone]), rtol=1e-5, atol=0
-    )
-    torch.testing.assert_close(
-        together.mass, torch.cat([part.mass for part in alone]), rtol=1e-5, atol=0
-    )

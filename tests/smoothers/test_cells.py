@@ -4,17 +4,11 @@ density.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-import torch
 from scipy.spatial import Voronoi
 
 import eigenprobe as ep
-from eigenprobe.errors import InputError
-from eigenprobe.neighbors.graph import build_graph
-from eigenprobe.smoothers.alteration import curvature
 from tests import clouds as c
 
 
@@ -93,18 +87,6 @@ def test_the_square_in_rows(
     assert np.abs(values / exact - 1).mean() < 0.08
 
 
-def test_several_clouds_are_as_alone(rng: np.random.Generator) -> None:
-    """Which clouds have lines is decided for each."""
-    lined = np.pad(rows(60, 12, 0.3, rng), ((0, 0), (0, 1)))
-    ball = rng.normal(size=(500, 3))
-    ball /= np.linalg.norm(ball, axis=1, keepdims=True)
-    options = {"k": 5, "dimension": 2, "neighbours": "plain", "resolution": "all"}
-    for basis, cloud in zip(ep.decompose([lined, ball], **options), (lined, ball), strict=True):
-        np.testing.assert_allclose(
-            basis.eigenvalues, ep.decompose(cloud, **options).eigenvalues, rtol=1e-6, atol=1e-8
-        )
-
-
 @pytest.mark.parametrize("size", [(1.0, 1.0, 1.0), (1.3, 0.8, 0.6)])
 def test_a_view_from_one_side_reaches_its_edge(
     size: tuple[float, ...], rng: np.random.Generator
@@ -127,27 +109,3 @@ def test_a_view_from_one_side_reaches_its_edge(
             np.abs(ep.decompose(seen, k=12, resolution="all").eigenvalues[1:] / exact - 1).mean()
         )
     assert max(errors) < 0.1
-
-
-def test_curvature_of_a_saddle_and_of_a_plane() -> None:
-    grid = torch.cartesian_prod(*(torch.linspace(-1, 1, 21, dtype=torch.float64),) * 2)
-    for a, b in ((0.5, -0.3), (0.4, 0.1), (0.0, 0.0)):
-        x = torch.cat([grid, (a * grid[:, :1] ** 2 + b * grid[:, 1:] ** 2) / 2], 1)
-        bent = curvature(build_graph(x, 30), 2)
-        middle = int(grid.square().sum(1).argmin())
-        assert float(bent.gaussian[middle]) == pytest.approx(a * b, abs=2e-3)
-        assert sorted(bent.values[middle].abs().tolist()) == pytest.approx(
-            sorted([abs(a), abs(b)]), abs=5e-3
-        )
-        if a:
-            assert abs(float(bent.direction[middle, 0])) == pytest.approx(1, abs=1e-4)
-    flat = build_graph(torch.cat([grid, 0 * grid[:, :1]], 1), 30)
-    assert float(curvature(flat, 2).values.abs().max()) < 1e-6
-    for wrong, dimension in (
-        (build_graph(grid, 20), 2.0),
-        (flat, 1.4),
-        (flat, 2.6),
-        (replace(flat, metric="cosine"), 2.0),
-    ):
-        with pytest.raises(InputError, match="curvature is that of a surface in three dimensions"):
-            curvature(wrong, dimension)

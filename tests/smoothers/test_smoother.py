@@ -10,11 +10,9 @@ import torch
 
 import eigenprobe as ep
 from eigenprobe.errors import InputError
-from eigenprobe.extensions import KernelExtension
 from eigenprobe.neighbors.graph import build_graph
 from eigenprobe.smoothers import KINDS, Smoother, build_smoother
 from tests import clouds as c
-from tests.clouds import stacked
 
 N = 400
 VARIANTS = [
@@ -68,21 +66,6 @@ def test_precision_and_device_follow(smoother: Smoother) -> None:
     assert single.dtype == torch.float32
 
 
-def test_all_of_a_smoother_goes_along() -> None:
-    graphs = [
-        build_smoother(torch.from_numpy(c.fibonacci_sphere(n)), dimension=2).graph
-        for n in (90, 130)
-    ]
-    both = build_smoother(stacked(graphs), dimension=2)  # type: ignore[arg-type]
-    both = replace(both, density=torch.ones(220, dtype=torch.float64))
-    moved = both.to("meta", torch.float32)
-    for name in ("matrix", "mass", "leaving", "density", "step_time"):
-        value = getattr(moved, name)
-        assert value.device.type == "meta" and value.dtype == (
-            torch.float64 if name == "step_time" else torch.float32
-        )
-
-
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_coordinates_are_harmonic_and_their_squares_are_not(
     dimension: int, rng: np.random.Generator
@@ -101,41 +84,11 @@ def test_coordinates_are_harmonic_and_their_squares_are_not(
     assert mean == pytest.approx(-2 * dimension, rel=0.05)
 
 
-def test_stacked_clouds_are_each_on_their_own() -> None:
-    graphs = [build_graph(cloud(n, n), 30) for n in (90, 150)]
-    *parts, whole = (build_smoother(graph, balance=False) for graph in (*graphs, stacked(graphs)))
-    x = torch.randn(240, 2, dtype=torch.float64)
-    torch.testing.assert_close(
-        whole.apply(x), torch.cat([parts[0].apply(x[:90]), parts[1].apply(x[90:])])
-    )
-    assert whole.mass is not None
-    assert float(whole.mass.sum()) == pytest.approx(2)
-    torch.testing.assert_close(
-        whole.step_time, torch.tensor([part.step_time for part in parts], dtype=torch.float64)
-    )
-
-
 def test_unknown_kinds_and_coinciding_points() -> None:
     with pytest.raises(InputError, match=" or ".join(map(repr, KINDS))):
         build_smoother(cloud(), "other")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="most points coincide"):
         build_smoother(torch.zeros(40, 2, dtype=torch.float64), "symmetric", dimension=2)
-
-
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_extension(metric: str) -> None:
-    x = torch.as_tensor(c.fibonacci_sphere(2000))
-    values = torch.as_tensor(c.sphere_functions(x.numpy()))
-    extension = KernelExtension(x, values, metric)  # type: ignore[arg-type]
-    torch.testing.assert_close(extension(x), values, atol=1e-10, rtol=0)
-    new = cloud(300, 7)
-    found = extension(new)
-    expected = torch.as_tensor(c.sphere_functions(new.numpy()))
-    for j in range(1, 16):
-        assert float(torch.corrcoef(torch.stack([found[:, j], expected[:, j]]))[0, 1]) > 0.999
-    torch.testing.assert_close(
-        torch.cat([extension(row[None]) for row in new[:20]]), found[:20], atol=1e-12, rtol=0
-    )
 
 
 def test_a_constant_is_the_first_vector_of_symmetric_smoothers_alone() -> None:

@@ -9,7 +9,7 @@ import torch
 from eigenprobe.decomposition import decompose
 from eigenprobe.errors import InputError
 from eigenprobe.neighbors.graph import Edges, build_graph
-from eigenprobe.smoothers import balanced_smoother, build_smoother, laplacian_smoother
+from eigenprobe.smoothers import build_smoother, laplacian_smoother
 from tests import clouds as c
 from tests.clouds import stacked
 
@@ -17,12 +17,6 @@ from tests.clouds import stacked
 def bumpy(n: int, rng: np.random.Generator) -> np.ndarray:
     x = c.random_sphere(n, rng)
     return x * (1 + 0.2 * np.sin(3 * x[:, :1])) * [1.0, 0.8, 1.2]
-
-
-def test_dimensions_are_whole_and_at_most_those_of_the_space(rng: np.random.Generator) -> None:
-    graph = build_graph(torch.from_numpy(bumpy(100, rng)), 20)
-    for given, whole in ((2.4, 2.0), (1.6, 2.0), (3.4, 3.0), (0.3, 1.0), (9.0, 3.0)):
-        assert balanced_smoother(graph, given).dimension == whole
 
 
 def test_a_laplacian_smoother_is_its_formula(rng: np.random.Generator) -> None:
@@ -69,19 +63,6 @@ def test_dense_blocks_of_stacked_clouds(rng: np.random.Generator) -> None:
     torch.testing.assert_close(row.apply_symmetric(x[0], 2), s @ s @ s.T @ s.T @ x[0])
     power = torch.linalg.matrix_power(s, 20)
     torch.testing.assert_close(row.apply_symmetric(x[0]), power @ (power.T @ x[0]))
-
-
-@pytest.mark.parametrize(
-    ("dimension", "balanced"), [(3, True), (3.4, True), (3.6, False), (4, False)]
-)
-def test_balance_is_for_at_most_three_dimensions(dimension: float, balanced: bool) -> None:
-    """Above them the adaptive smoother is the one of variable bandwidth, number by number."""
-    x = torch.from_numpy(np.random.default_rng(0).random((300, 4)))
-    found = build_smoother(x, dimension=dimension)
-    same = build_smoother(x, dimension=dimension, balance=balanced)
-    torch.testing.assert_close(found.matrix.to_dense(), same.matrix.to_dense(), rtol=0, atol=0)
-    other = build_smoother(x, dimension=dimension, balance=not balanced)
-    assert float((found.matrix.to_dense() - other.matrix.to_dense()).abs().max()) > 1e-3
 
 
 def test_the_spectrum_of_an_open_curve_does_not_turn_with_it(rng: np.random.Generator) -> None:
@@ -157,17 +138,3 @@ def test_sparse_parts_of_a_closed_curve_are_no_gaps(ratio: float, rng: np.random
         np.stack([np.cos(angle), np.sin(angle)], 1), 4, dimension=1, resolution="all"
     ).eigenvalues
     np.testing.assert_allclose(found[1:3], 1, rtol=0.1)
-
-
-def test_two_points_are_enough_for_a_smoother() -> None:
-    one = torch.ones(2, dtype=torch.float64)
-    edges = Edges(torch.tensor([0]), torch.tensor([1]), 2)
-    found = laplacian_smoother(edges, torch.tensor([3.0]).double(), one, None, 1.0)
-    torch.testing.assert_close(
-        found.matrix.to_dense(), torch.full((2, 2), 0.5, dtype=torch.float64)
-    )
-    assert found.step_time == pytest.approx(1 / 6) and found.mass.tolist() == [0.5, 0.5]
-    with pytest.raises(InputError, match="at least 2 points, got 1"):
-        laplacian_smoother(
-            Edges(torch.tensor([0]), torch.tensor([0]), 1), one[:1], one[:1], None, 1.0
-        )

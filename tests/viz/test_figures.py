@@ -52,7 +52,7 @@ def test_signed_functions_use_a_symmetric_range(sphere: Sphere, mesh: bool) -> N
     values = sphere.points[:, 0] + 0.5  # not symmetric itself
     for sign in (1, -1):
         image = figures.small_picture(
-            sphere.points, sign * values, sphere.faces if mesh else None, 100
+            sphere.points, sign * values, faces=sphere.faces if mesh else None, size=100
         )
         warm = (image[..., 0] - image[..., 2])[image[..., 3] > 0.9].mean()
         assert sign * warm > 0.1
@@ -74,7 +74,7 @@ def test_pdf_and_svg_are_written_too(sphere: Sphere, tmp_path: Path) -> None:
         ),
         (
             lambda s: figures.eigenfunctions(s.points, s.basis.vectors, columns=[99]),
-            "columns must lie in 0..15",
+            "columns must be whole numbers in 0..15",
         ),
         (
             lambda s: figures.against_oracle(s.points, s.basis.vectors, s.basis.vectors[:5], [1.0]),

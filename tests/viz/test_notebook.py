@@ -36,7 +36,7 @@ def test_plot_draws_the_chosen_vectors(basis: ep.Basis, tmp_path: Path) -> None:
     figure = basis.plot([1, 3], path=tmp_path / "two.png")
     assert titles(figure) == ["φ₂", "φ₄"] and (tmp_path / "two.png").stat().st_size > 0
     assert titles(basis.torch().plot(np.int64(3))) == ["φ₁", "φ₂", "φ₃"]
-    with pytest.raises(InputError, match=r"columns must lie in 0..7, got \[9\]"):
+    with pytest.raises(InputError, match=r"columns must be whole numbers in 0..7, got \[9\]"):
         basis.plot([9])
     with pytest.raises(InputError, match="a plot needs points"):
         replace(basis, points=None).plot()
@@ -55,7 +55,7 @@ def test_plot_to_turn(basis: ep.Basis) -> None:
     mesh = replace(ep.decompose(vertices, k=5), faces=faces).plot([2], interactive=True)
     (shape,) = payload(mesh.page)["shapes"]
     assert len(array(shape["faces"], "<u4")) == 3 * len(faces) and shape["k"] == 1
-    with pytest.raises(InputError, match=r"columns must lie in 0..7, got \[9\]"):
+    with pytest.raises(InputError, match=r"columns must be whole numbers in 0..7, got \[9\]"):
         basis.plot([9], interactive=True)
 
 

@@ -93,9 +93,8 @@ def test_without_labels_groups_are_found(tmp_path: Path) -> None:
         assert len(set(labels[codes == code])) == 1
         assert len(rows) == 3 and (codes[rows] == code).all()
         assert found["classes"][code] == f"group {code + 1}: row of {labels[rows[0]]}"
-    # What is given as None is drawn as it is; a plane is its own map.
-    assert written(tmp_path, x, labels, layout=None)["layout"] is None
-    assert written(tmp_path, x[:, :2], labels)["layout"] is None
+    # A table without a layout is drawn at its coordinates.
+    assert written(tmp_path, x, labels)["layout"] is None
 
 
 @pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
@@ -358,10 +357,11 @@ def test_77_long_names_have_their_lines_and_do_not_overlap(tmp_path: Path, watch
 @pytest.mark.browser
 def test_search_zooms_and_zooming_shows_more_names(tmp_path: Path, watch: Any) -> None:
     x, labels = hundred()
-    write_scatter(path := tmp_path / "map.html", x, labels)
+    codes = np.repeat(np.arange(100), 20)
+    layout = np.stack([codes % 10, codes // 10], 1) + 0.05 * x[:, :2]
+    write_scatter(path := tmp_path / "map.html", x, labels, layout=layout)
     page = watch(path.as_uri(), width=1400, height=900).page
     page.wait_for_selector(READY, timeout=60_000)
-    assert page.input_value("#axes") == "layout2"  # a map, although none was given
     shown = page.locator("#scatter .annotation-text").all_text_contents()
     assert len(shown) >= 80 and set(shown) <= set(labels)
     whole = page.evaluate("$('scatter')._fullLayout.xaxis.range")

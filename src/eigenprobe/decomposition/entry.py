@@ -30,9 +30,8 @@ from torch import Tensor
 from ..basis import Basis
 from ..cloud.arranged import Placed
 from ..cloud.edges import Neighbours
-from ..eigen import Eigenpairs, RitzPairs, basis_of, rotate, solve, solve_shifted, with_derivatives
-from ..eigen.filtered import UNRESOLVED
-from ..errors import InputError, heard_warnings, held_warnings, near, warn
+from ..eigen import RitzPairs, basis_of, rotate, solve, with_derivatives
+from ..errors import InputError, heard_warnings, near
 from ..extensions import KernelExtension
 from ..host.files import Facts
 from ..host.threads import limited_threads
@@ -52,7 +51,7 @@ from ..probes.families import best_of_family
 from ..smoothers import Kind, Smoother
 from ..smoothers.alteration import numbers
 from ..smoothers.prepared import OperatorSource
-from .indicators import has_small_gaps, unresolved_gap, warn_of_errors, warn_of_tolerance
+from .indicators import warn_of_errors
 from .lift import lift
 from .settings import Method, OperatorSettings, Parts, Request, Resolution, Space, prepare
 from .stack import solve_stacks
@@ -65,7 +64,6 @@ if TYPE_CHECKING:
     from ..training.module import Optimisation
     from ..training.runs import RunSettings
 
-GAP = 1e-6  # a first guess of gaps that are small
 # points up to which a basis holds on to its graph and smoother (1 kB a point); beyond: built again
 KEPT = 1_000_000
 
@@ -421,7 +419,8 @@ def _rotation(
     facts: Facts = {}
     following = math.inf
     if probes is None:
-        pairs = _pairs(smoother, request, generator, min(k + moving, smoother.n))
+        count = min(k + moving, smoother.n)
+        pairs = solve(smoother, count, tol=request.tol, generator=generator)
         rotation = rotate(pairs.vectors[:, :k], smoother, k, gaps=pairs.gaps[:k])
         if len(pairs.gaps) > k:
             following = float(pairs.gaps[k]) / float(smoother.step_time)
@@ -439,39 +438,3 @@ def _rotation(
         )
         facts["estimator"] = request.eigenvalues
     return rotation, facts, following
-
-
-def _pairs(
-    smoother: Smoother, request: Request, generator: torch.Generator, count: int
-) -> Eigenpairs:
-    """Leading eigenpairs; gaps below ``tol``, as a potential or a measure leaves, from a factor or
-    with a warning.
-    """
-    direct = partial(solve, smoother, count, tol=request.tol, generator=generator)
-    if not request.operator.asked:
-        return direct()
-    if has_small_gaps(smoother, count):
-        found = solve_shifted(smoother, count, GAP)
-        if found is not None:
-            return found
-    with held_warnings() as said:
-        pairs = _pairs_or_failure(direct)
-    for message in said:
-        if UNRESOLVED not in message:  # what is done about it follows
-            warn(message)
-    gap = request.tol if isinstance(pairs, InputError) else unresolved_gap(pairs.gaps, request.tol)
-    found = None if gap is None else solve_shifted(smoother, count, gap)
-    if found is not None:
-        return found
-    if isinstance(pairs, InputError):
-        raise pairs
-    if gap is not None:
-        warn_of_tolerance(gap, request.tol)
-    return pairs
-
-
-def _pairs_or_failure(direct: Callable[[], Eigenpairs]) -> Eigenpairs | InputError:
-    try:
-        return direct()
-    except InputError as error:
-        return error

@@ -38,8 +38,6 @@ from ..smoothers.cells import open_cells
 from ..smoothers.prepared import Prepared
 
 SAMPLES = 512  # points that are looked at
-RESOLVED = 10.0  # residuals in a gap: an error of a hundredth
-HIDDEN = 1e-4  # diagonal of I - A below which gaps are looked for in a factor
 SHIPPED = Path(__file__).parent / "weights" / "doubt.safetensors"
 REASONS = {
     "resolution": "{n} points are too few for vectors that oscillate so much",
@@ -202,32 +200,3 @@ def _jumps(smoother: Smoother, some: Graph, rows: Tensor, vectors: Tensor) -> fl
     steep = along < 0.5 * chord.norm(dim=1)
     total = energy.sum(0).clamp_min(torch.finfo(energy.dtype).tiny)
     return float((energy[steep].sum(0) / total).square().mean().sqrt())
-
-
-def has_small_gaps(smoother: Smoother, count: int) -> bool:
-    """Whether ``count`` gaps are so small that sweeps take minutes to see them, by the diagonal of
-    I - A: the sum of its smallest eigenvalues is at most that of as many diagonal entries
-    [Schur].
-    """
-    if smoother.leaving is None:
-        return False
-    return float(smoother.leaving.double().kthvalue(min(count, smoother.n)).values) < HIDDEN
-
-
-def unresolved_gap(gaps: Tensor, tol: float) -> float | None:
-    """The second of the gaps 1 - mu, where a residual of ``tol`` is no less than a tenth of it;
-    None where it is.
-    """
-    second = float(gaps[min(1, len(gaps) - 1)])
-    return second if 0 < second < RESOLVED * tol else None
-
-
-def warn_of_tolerance(gap: float, tol: float) -> None:
-    """One line where values of a potential or a measure lie so far apart that a residual of ``tol``
-    hides them.
-    """
-    wanted = max(gap / RESOLVED, 1e-14)
-    warn(
-        f"eigenvalues are not resolved at tol={tol:g}, where values lie so far apart: pass "
-        f"tol={wanted:.0e}"
-    )

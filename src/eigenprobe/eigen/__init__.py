@@ -3,7 +3,7 @@ span to a basis.
 """
 
 from .derivative import with_derivatives
-from .inverse import smallest_pairs, solve_shifted
+from .inverse import smallest_pairs
 from .problem import Eigenpairs, smoother_filter
 from .solve import solve, solve_each
 from .span import RitzPairs, basis_of, canonical_signs, orthonormalise, ritz, rotate, sweep, widen

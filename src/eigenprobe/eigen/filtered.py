@@ -32,7 +32,6 @@ from .problem import Problem, floor, growth, inner, normal_block, spectral_bound
 
 PATIENT = 200  # sweeps at most
 AT_ONCE = 4  # sweeps at most without Rayleigh-Ritz in between
-UNRESOLVED = "are not resolved by the residual reached"
 
 
 def solve(problem: Problem) -> tuple[Tensor, Tensor]:
@@ -223,7 +222,8 @@ def _warn_of_unresolved(pairs: Pairs, needed: Tensor) -> None:
     zero = 100 * floor(gaps.dtype)  # an edge that hardly joins two parts
     lost = (pairs.residuals.square() > gaps * gaps[:, -1:]) & (gaps > zero) & needed
     if bool(lost.any()):
-        warn(f"eigenvalues 1 - mu of {float(gaps[lost].min()):.0e} {UNRESOLVED}: smaller tol")
+        least = f"eigenvalues 1 - mu of {float(gaps[lost].min()):.0e}"
+        warn(f"{least} are not resolved by the residual reached: smaller tol")
 
 
 def orthonormal(problem: Problem, block: Tensor, fixed: Tensor | None = None) -> Tensor:

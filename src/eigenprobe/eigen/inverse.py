@@ -25,8 +25,7 @@ from torch import Tensor
 
 from ..errors import warn
 from ..neighbors.layout import as_scipy
-from ..smoothers import Smoother
-from .problem import Eigenpairs, Problem, SparseOperator, null_vectors
+from .problem import Problem
 from .span import small_ritz
 
 EPS = float(np.finfo(np.float64).eps)
@@ -34,17 +33,26 @@ BLOCK = 3  # columns of a block: symmetric bodies have pairs
 BELOW = 0.85  # share of the wanted eigenvalues that may lie below the pole
 BELOW_ALL = -1e-5  # a pole below all eigenvalues, over what is wanted about
 DENSE = 8  # rows per wanted vector below which LAPACK takes the whole matrix
-SHIFTED = 50_000  # points up to which `solve_shifted` can afford a factor of any dimension
+AFFORDABLE = 50_000  # points up to which a factor of any dimension is affordable
+HIDDEN = 10.0  # residuals in a gap, below which other solvers say little about it
 ACCURACY = EPS**0.75  # relative residual on the inverse, where nothing else is asked
 Rows = Callable[[Tensor], Tensor]
 
 
 def suits(problem: Problem) -> bool:
-    """Curves; and surfaces on the host, or whose constant is not an eigenvector."""
+    """Curves; surfaces on the host, or whose constant is not an eigenvector; and up to
+    `AFFORDABLE` points with gaps far below the residual that other solvers stop at.
+
+    A potential of 1e8, or a measure with as much on some points, makes the step of the smoother so
+    short that all gaps of smooth functions are 1e-8 to 1e-13. A factor sees them as they are.
+    """
     if not problem.bounded:
         return False
     on_host = problem.operator.device.type == "cpu" or not problem.known.shape[1]
-    return problem.operator.dimension <= 1 + on_host
+    if problem.operator.dimension <= 1 + on_host:
+        return True
+    gap = float(problem.sparse.weyl_gap(problem.wanted)[0])
+    return problem.n <= AFFORDABLE and gap < HIDDEN * problem.tol
 
 
 def solve(problem: Problem) -> tuple[Tensor, Tensor]:
@@ -52,34 +60,26 @@ def solve(problem: Problem) -> tuple[Tensor, Tensor]:
     laplacian, known = as_scipy(operator.laplacian()), problem.known.cpu().numpy()
     # A residual r of the inverse, relative to its value, is one of H of at most |H - p| r, and |H|
     # is at most 1.
+    accuracy = problem.tol
     if operator.dimension <= 1:
-        pole, accuracy = -_chain_shift(laplacian, known), ACCURACY
+        # A hundredth of the first eigenvalue of a line; no less than what rounding the matrix does
+        # to the known ones, eps q^T diag(H) q.
+        weights = (laplacian.diagonal()[:, None] * known**2).sum(0)
+        rounding = 4 * EPS * float(weights.max(initial=0.0) or 1.0)
+        first = 0.01 * float(operator.weyl_gap(1, 1)[0])
+        if first < rounding and known.shape[1]:
+            warn(
+                "the spacings of this curve differ so much that its first eigenvalues are rounding"
+            )
+        pole, accuracy = -max(first, rounding), ACCURACY
     else:
         # Weyl's guess is right on even points and up to twice too large on random ones: with two
         # fifths of it the pole is amid the wanted eigenvalues.
-        guess = float(operator.weyl_gap(problem.wanted)[0])
-        pole = (0.4 if known.shape[1] else BELOW_ALL) * guess
-        accuracy = problem.tol
+        pole = (0.4 if known.shape[1] else BELOW_ALL) * float(operator.weyl_gap(problem.wanted)[0])
     values, vectors = smallest_pairs(
         laplacian, problem.wanted, known=known, pole=pole, accuracy=accuracy
     )
     return torch.from_numpy(vectors).to(problem.known), torch.from_numpy(values).to(problem.known)
-
-
-def _chain_shift(laplacian: Any, known: np.ndarray) -> float:
-    """A hundredth of the first eigenvalue beyond the known ones, by two inverse steps from a random
-    vector; no less than what rounding the matrix does to the known ones, ``eps q^T diag(H) q``."""
-    x = np.random.default_rng(0).standard_normal(laplacian.shape[0])
-    weights = (laplacian.diagonal()[:, None] * known**2).sum(0)
-    smallest = 4 * EPS * float(weights.max(initial=0.0)) or 4 * EPS
-    solve = _factor(laplacian, -smallest).solve
-    for _ in range(2):
-        x = x - known @ (known.T @ x)
-        x = solve(x / np.linalg.norm(x))
-    shift = 0.01 / float(np.linalg.norm(x - known @ (known.T @ x)))
-    if shift < smallest and known.shape[1]:
-        warn("the spacings of this curve differ so much that its first eigenvalues are rounding")
-    return max(shift, smallest)
 
 
 def symmetric_factor(matrix: Any) -> Any:
@@ -215,40 +215,6 @@ def smallest_pairs(
     # One Rayleigh-Ritz on the matrix itself: values without the pole.
     gaps, turn = small_ritz(found @ torch.from_numpy(laplacian @ found.numpy().T))
     return np.maximum(gaps[:k].numpy(), 0.0), (turn[:, :k].T @ found).numpy().T
-
-
-def solve_shifted(smoother: Smoother, k: int, gap: float) -> Eigenpairs | None:
-    """The ``k`` leading pairs where gaps 1 - mu are far below the residual that solvers stop at,
-    given a rough second one; None where they are not found, or cost too much.
-
-    A potential of 1e8, or a measure with as much on some points, makes the step of the smoother so
-    short that all gaps of smooth functions are 1e-8 to 1e-13. The factor of ``H + gap`` sees them
-    as they are.
-    """
-    if not smoother.symmetric or smoother.n > SHIFTED or k >= smoother.n - 1:
-        return None
-    laplacian = as_scipy(SparseOperator(smoother.matrix, None, smoother.leaving).laplacian())
-    known = np.empty((smoother.n, 0))
-    if smoother.fixes_mass:
-        known = null_vectors(smoother, k)[0].cpu().numpy()
-    gaps, vectors, second = np.zeros(0), known[:, :0], gap
-    before = np.full(k - known.shape[1], np.inf)
-    for _ in range(3):  # the first gap is too large by the error that is to be removed
-        if len(before):
-            try:
-                gaps, vectors = smallest_pairs(laplacian, len(before), pole=-gap, known=known)
-            except (RuntimeError, MemoryError, np.linalg.LinAlgError):
-                return None
-            second = float(gaps[int(not known.shape[1] and k > 1)])
-        if not np.isfinite(gaps).all():
-            return None
-        if np.abs(gaps - before).max(initial=0.0) <= 1e-3 * second:
-            vectors, gaps = np.hstack([known, vectors]), np.r_[np.zeros(known.shape[1]), gaps]
-            residual = float(np.linalg.norm(laplacian @ vectors - vectors * gaps, axis=0).max())
-            q, g = (torch.from_numpy(each.copy()).to(smoother.device) for each in (vectors, gaps))
-            return Eigenpairs(q, g, "shifted", residual)
-        before, gap = gaps, max(second, EPS)
-    return None
 
 
 def _krylov(

@@ -263,17 +263,24 @@ class SparseOperator:
         near, far = (two - one) / math.log(5 / 3), (four - two) / math.log(9 / 5)
         return round(float(near.maximum(far).median()))
 
-    def weyl_gap(self, count: int) -> Tensor:
+    def weyl_gap(self, count: int, dimension: int = 2) -> Tensor:
         """About the gap of number ``count`` of every cloud ``(b,)``, if they are surfaces of even
-        points, on the host; at most a half. Points without edges do not count.
+        points, or lines, on the host; at most a half. Points without edges do not count.
 
         A surface of area S has k eigenvalues below 4 pi k / S [Weyl]. Even points (a triangular
         lattice) have cotangent weights 1 / sqrt 3 to six neighbours, so A_ii = 1 - c 2 sqrt 3 /
         m_i: the k-th gap is c 4 pi k / S = (2 pi / sqrt 3) k / sum_i 1 / (1 - A_ii).
+        A line of length l has the eigenvalues (pi k / l)^2. Points at distances g and h of their
+        two neighbours have A_ii = 1 - 2 c / (g h): the k-th gap is c (pi k / l)^2, where
+        l = sum_i sqrt(2 c / (1 - A_ii)).
         """
         own = self.laplacian_diagonal
-        area = self.each.sum(torch.where(own > 0, 1 / own, 0.0))
-        return (2 * math.pi / 3**0.5 * count / area).clamp_max(0.5).cpu()
+        size = self.each.sum(torch.where(own > 0, own ** (-dimension / 2), 0.0))
+        if dimension == 1:
+            gap = (math.pi * count / size).square() / 2
+        else:
+            gap = 2 * math.pi / 3**0.5 * count / size
+        return gap.clamp_max(0.5).cpu()
 
     def apply(self, x: Tensor) -> Tensor:
         """``A x`` for ``x (n, p)``."""

@@ -43,8 +43,6 @@ from .problem import (
     null_vectors,
 )
 
-# A smoother, a symmetric matrix, or a function that applies one.
-Solvable = Smoother | Tensor | Apply
 TOLERANCE = 1e-6  # residual, unless another one is asked for
 FEW = 256  # points up to which LAPACK is at least as fast as the others
 LOOSEST = 20.0  # residual over tol that no sound answer has
@@ -87,7 +85,7 @@ SOLVERS = (
 
 @torch.no_grad()
 def solve(
-    operator: Solvable,
+    operator: Smoother | Apply,
     k: int,
     *,
     tol: float = TOLERANCE,
@@ -103,9 +101,8 @@ def solve(
     Parameters
     ----------
     operator
-        A `Smoother` (one of kind ``row`` enters as the covariance of its probes); a symmetric torch
-        tensor, sparse CSR or dense; or a function ``(n, p) -> (n, p)`` that applies a symmetric
-        operator, with ``n``.
+        A `Smoother` (one of kind ``row`` enters as the covariance of its probes); or a function
+        ``(n, p) -> (n, p)`` that applies a symmetric operator, with ``n``.
     tol
         Largest residual ``|A q - mu q|`` of a returned pair. A warning says when it was not
         reached.
@@ -120,8 +117,8 @@ def solve(
 
     Examples
     --------
-    >>> ring = torch.eye(100).roll(1, 0) / 2 + torch.eye(100).roll(-1, 0) / 2
-    >>> solve(ring.to_sparse_csr(), 3).factors.round(decimals=6).tolist()
+    >>> ring = lambda x: (x.roll(1, 0) + x.roll(-1, 0)) / 2
+    >>> solve(ring, 3, n=100).factors.round(decimals=6).tolist()
     [1.0, 0.998027, 0.998027]
     """
     generator = generator or torch.Generator().manual_seed(0)
@@ -257,48 +254,38 @@ def _fault(problem: Problem, x: Tensor, gaps: Tensor, loosest: float) -> tuple[f
 
 
 def _posed(
-    operator: Solvable, k: int, n: int | None, generator: torch.Generator, tol: float
+    operator: Smoother | Apply, k: int, n: int | None, generator: torch.Generator, tol: float
 ) -> tuple[Problem, Tensor | None, torch.dtype]:
     """The problem that solvers get, the order of its rows, and the precision of the answer."""
-    smoother = operator if isinstance(operator, Smoother) else None
-    symmetric, order = smoother is not None and smoother.symmetric, None
-    if smoother is not None and symmetric:
-        graph, dtype = smoother.graph, smoother.dtype
-        if graph is None or not graph.ordered:
-            order = memory_order(smoother.matrix, None if graph is None else graph.points)
-        work: Operator = SparseOperator(smoother.matrix, order, smoother.leaving)
-    elif smoother is not None:
-        work = FunctionOperator(smoother.apply_symmetric, smoother.n, smoother.device)
-        dtype = smoother.dtype
-    elif isinstance(operator, Tensor):
-        if operator.ndim != 2 or operator.shape[0] != operator.shape[1]:
-            raise InputError(f"expected a square matrix, got shape {tuple(operator.shape)}")
-        matrix = operator if operator.layout == torch.sparse_csr else operator.to_sparse_csr()
-        order, dtype = memory_order(matrix), matrix.dtype
-        work = SparseOperator(matrix, order)
-    elif callable(operator):
+    order, symmetric = None, isinstance(operator, Smoother) and operator.symmetric
+    work: Operator
+    if not isinstance(operator, Smoother):
         if n is None:
             raise InputError("a function as operator needs the number of points n")
         work, dtype = FunctionOperator(operator, n, generator.device), torch.float64
+    elif symmetric:
+        graph, dtype = operator.graph, operator.dtype
+        if graph is None or not graph.ordered:
+            order = memory_order(operator.matrix, None if graph is None else graph.points)
+        work = SparseOperator(operator.matrix, order, operator.leaving)
     else:
-        raise InputError(
-            f"expected a smoother, a square tensor or a function, got {type(operator).__name__}"
-        )
+        work = FunctionOperator(operator.apply_symmetric, operator.n, operator.device)
+        dtype = operator.dtype
     if not 1 <= k <= work.n:
         raise InputError(
             f"expected between 1 and {work.n} eigenpairs for {work.n} points, got k={k}"
         )
     known = torch.empty((work.n, 0), dtype=torch.float64, device=work.device)
     surface, labels = False, None
-    if smoother is not None and smoother.fixes_mass:
-        smoother = replace(smoother, clouds=())
-        null, (count, labels) = null_vectors(smoother, k)[0], components_of(smoother)
+    if isinstance(operator, Smoother) and operator.fixes_mass:
+        alone = replace(operator, clouds=())
+        null, (count, labels) = null_vectors(alone, k)[0], components_of(alone)
         if order is not None:
             null, labels = null[order], labels[order]
         if float((work.apply(null) - null).norm(dim=0).max()) <= HALF:
             known = null
         labels = labels if count > 1 and known.shape[1] else None
-        surface = round(smoother.dimension) == 2 and smoother.kind == "adaptive"
+        surface = round(operator.dimension) == 2 and operator.kind == "adaptive"
     wanted, guard = (k - known.shape[1],), max(10, k // 3)
     problem = Problem(work, known, wanted, guard, tol, generator, symmetric, surface, labels)
     return problem, order, dtype

@@ -92,31 +92,22 @@ def _cholesky(x: Tensor, mass: Tensor | None, ridge: float) -> tuple[Tensor, Ten
     return q, (factor / scale.mT).mT
 
 
-def widen(first: Tensor, more: Tensor, cut: float = 1e-3) -> tuple[Tensor, Tensor, Tensor]:
+def widen(first: Tensor, more: Tensor, cut: float = 1e-3) -> tuple[Tensor, Tensor]:
     """Orthonormal columns `(..., n, K + m)`: those of `first` in order, then what `more` adds to
-    their span.
+    their span; and which columns there are.
 
-    Also returns `T` with `[first, more] T` the columns, and which columns there are: directions of
-    `more` within `cut` of the span of `first` are left out (their columns are 0). Float64, batched,
-    without a pivot on the host.
+    Directions of `more` within `cut` of the span of `first` are left out (their columns are 0).
+    Float64, batched, without a pivot on the host.
     """
-    q, r = orthonormalise(first, method="cholesky", check=False)
-    inverse = torch.linalg.solve_triangular(
-        r, torch.eye(r.shape[-1], dtype=r.dtype, device=r.device), upper=True
-    )
-    scale = more.norm(dim=-2, keepdim=True).clamp_min(1e-30)
-    overlap = q.mT @ more
-    rest = more - q @ overlap
-    values, turn = torch.linalg.eigh((rest / scale).mT @ (rest / scale))
+    q, _ = orthonormalise(first, method="cholesky", check=False)
+    more = more / more.norm(dim=-2, keepdim=True).clamp_min(1e-30)
+    rest = more - q @ (q.mT @ more)
+    values, turn = torch.linalg.eigh(rest.mT @ rest)
     kept = values > cut**2
-    turn = turn * torch.where(kept, values, torch.inf).rsqrt()[..., None, :] / scale.mT
-    added = rest @ turn
-    again = q.mT @ added  # once more: the first pass leaves rounding, magnified
-    added = added - q @ again
-    top = torch.cat([inverse, -inverse @ (overlap @ turn + again)], -1)
-    bottom = torch.cat([torch.zeros_like(overlap.mT), turn], -1)
+    added = rest @ (turn * torch.where(kept, values, torch.inf).rsqrt()[..., None, :])
+    added = added - q @ (q.mT @ added)  # once more: the first pass leaves rounding, magnified
     present = torch.cat([torch.ones_like(q[..., 0, :], dtype=torch.bool), kept], -1)
-    return torch.cat([q, added], -1), torch.cat([top, bottom], -2), present
+    return torch.cat([q, added], -1), present
 
 
 def small_ritz(
@@ -195,12 +186,9 @@ def canonical_signs(vectors: Tensor, weights: Tensor | None = None) -> Tensor:
 
 @dataclass(frozen=True)
 class RitzPairs:
-    """The Ritz pairs of a span, ordered and signed: ``q = columns @ matrix``, up to the sweeps that
-    may have left the span.
-    """
+    """The Ritz pairs of a span, ordered and signed."""
 
     q: Tensor  # (..., n, K) float64
-    matrix: Tensor  # (..., p, K)
     mass: Tensor  # (..., n)
     gaps: Tensor  # (..., K)
     eigenvalues: Tensor  # (..., K) in units of the smoother's points
@@ -213,7 +201,7 @@ class RitzPairs:
     def of(self, number: int, n: int) -> RitzPairs:
         """That of one cloud of a batch, its first ``n`` rows."""
         q, mass = self.q[number, :n], self.mass[number, :n]
-        return RitzPairs(q, self.matrix[number], mass, self.gaps[number], self.eigenvalues[number])
+        return RitzPairs(q, mass, self.gaps[number], self.eigenvalues[number])
 
 
 @torch.no_grad()
@@ -244,39 +232,27 @@ def rotate(
     """
     q, known = columns.double(), int(smoother.fixes_mass)
     if gaps is not None:
-        return _finish(q, torch.eye(q.shape[-1]).to(q), gaps, smoother, k)
-    q, matrix = _orthonormal(q, leading if turn else None)
+        return _finish(q, gaps, smoother, k)
+    if turn and leading is not None and leading < q.shape[-1]:
+        wide, present = widen(q[..., :leading], q[..., leading:])
+        wide = wide[..., present] if present.ndim == 1 else wide
+        if not bool(torch.isfinite(wide).all()):
+            # Columns that are one, to rounding, where masses differ by many decades.
+            size = q.norm(dim=-2, keepdim=True).clamp_min(torch.finfo(q.dtype).tiny)
+            wide = torch.linalg.qr(q / size).Q
+        q = wide
+    else:
+        q, _ = orthonormalise(q, method="cholesky")
     if turn and smoother.symmetric:
         gaps, rotation = ritz(q, smoother, known=known)
-        q, matrix = q @ rotation, matrix @ rotation
+        q = q @ rotation
     else:
         gaps = _quotients(q, smoother)
-    within = q
     for _ in range(sweeps):
         q = sweep(q[..., : max(k, leading or k)], smoother).double()
         gaps, rotation = ritz(q, smoother, known=known)
         q = q @ rotation
-    if sweeps:  # what of the new vectors the span can say
-        matrix = matrix @ (within.mT @ q)
-    return _finish(q, matrix, gaps, smoother, k)
-
-
-def _orthonormal(columns: Tensor, leading: int | None) -> tuple[Tensor, Tensor]:
-    """``Q`` and ``T`` with ``columns T = Q``."""
-    if leading is not None and leading < columns.shape[-1]:
-        q, matrix, present = widen(columns[..., :leading], columns[..., leading:])
-        if present.ndim == 1:
-            q, matrix = q[..., present], matrix[..., present]
-    else:
-        q, r = orthonormalise(columns, method="cholesky")
-        eye = torch.eye(r.shape[-1], dtype=r.dtype, device=r.device)
-        matrix = torch.linalg.solve_triangular(r, eye.expand_as(r), upper=True)
-    if not bool(torch.isfinite(q).all()):
-        # Columns that are one, to rounding, where masses differ by many decades.
-        size = columns.norm(dim=-2, keepdim=True).clamp_min(torch.finfo(columns.dtype).tiny)
-        q = torch.linalg.qr(columns / size).Q
-        matrix = torch.linalg.pinv(columns, rtol=1e-10) @ q
-    return q, matrix
+    return _finish(q, gaps, smoother, k)
 
 
 def _quotients(q: Tensor, smoother: Smoother) -> Tensor:
@@ -287,7 +263,7 @@ def _quotients(q: Tensor, smoother: Smoother) -> Tensor:
     return (q * root * (v - smoother.apply(v.to(smoother.dtype)))).sum(-2)
 
 
-def _finish(q: Tensor, matrix: Tensor, gaps: Tensor, smoother: Smoother, k: int) -> RitzPairs:
+def _finish(q: Tensor, gaps: Tensor, smoother: Smoother, k: int) -> RitzPairs:
     """Mass, eigenvalues, order (the constant first where it is one of them, then ascending) and
     signs.
     """
@@ -307,17 +283,14 @@ def _finish(q: Tensor, matrix: Tensor, gaps: Tensor, smoother: Smoother, k: int)
         rank[..., 0] = -torch.inf
     order = rank.argsort(dim=-1, stable=True)[..., :k]
     values, gaps = values.gather(-1, order), gaps.gather(-1, order)
-    matrix = matrix.expand(*q.shape[:-2], *matrix.shape[-2:])
-    q, matrix = (
-        each.gather(-1, order[..., None, :].expand(*each.shape[:-1], -1)) for each in (q, matrix)
-    )
+    q = q.gather(-1, order[..., None, :].expand(*q.shape[:-1], -1))
     root = mass.sqrt()[..., None]
     signs = canonical_signs(q / root, mass)
     signs[..., 0] = torch.where(q[..., 0].sum(-1) < 0, -1.0, 1.0)
-    q, matrix = q * signs[..., None, :], matrix * signs[..., None, :]
+    q = q * signs[..., None, :]
     if smoother.lowest is None:
         q[..., 0], values[..., 0] = root[..., 0], 0
-    return RitzPairs(q, matrix, mass, gaps, values)
+    return RitzPairs(q, mass, gaps, values)
 
 
 def basis_of(

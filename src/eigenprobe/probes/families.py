@@ -200,8 +200,7 @@ def ordered(q: Tensor, smoother: Smoother) -> RitzPairs:
     mass = mass_of(smoother)
     q = q * canonical_signs(q / mass.sqrt()[:, None], mass)
     gaps = (q * (q - smoother.apply(q.to(smoother.dtype)))).sum(0).clamp_min(0)
-    turn = torch.eye(q.shape[1], dtype=q.dtype, device=q.device)
-    return RitzPairs(q, turn, mass, gaps, gaps / float(smoother.step_time))
+    return RitzPairs(q, mass, gaps, gaps / float(smoother.step_time))
 
 
 def leading(

@@ -356,35 +356,30 @@ def network_basis(
     extends it.
     """
     smoother = smoother.to(dtype=torch.float64)
-    features = function.features(points)
-    k = features.shape[1]
+    columns = function.features(points)
+    k, turn = columns.shape[1], ritz and smoother.symmetric
     if smoother.symmetric:
-        features = features * smoother.mass.sqrt()[:, None]
-    turn = ritz and smoother.symmetric
-    cloud, info = Placed.plain(points.double()), {"method": "network", "ritz": turn}
+        columns = columns * smoother.mass.sqrt()[:, None]
     try:
-        if not turn:
-            found = rotate(features, smoother, k, turn=False)
-            extension = function.rotated(found.matrix)
-            return basis_of(found, smoother, cloud, extension=extension, info=info)
-        q, r = orthonormalise(features)
+        q, _ = orthonormalise(columns)
     except RankError as error:
-        message = (
-            f"the network's {k} features are not independent: train longer or ask for fewer vectors"
-        )
-        raise InputError(message) from error
-    # The covariance A^s whose Ritz problem is solved: s about four times the decay of the last
-    # vector, not 1. A network's functions carry a little noise at high frequency, to which q^T
-    # A q gives the weight of its large eigenvalue and q^T A^s q none.
-    generator = torch.Generator(smoother.device).manual_seed(0)
-    power = min(visible_scales(smoother, k, generator=generator)[1], RITZ_POWER)
-    known = int(smoother.fixes_mass)
-    small = q.mT @ smoother.power(q, power)
-    values, turned = torch.linalg.eigh(small[known:, known:])
-    values = torch.cat([small.diagonal()[:known], values.flip(0)])
-    rotation = torch.block_diag(torch.eye(known).to(turned), turned.flip(1))
-    gaps = 1 - values.clamp_min(torch.finfo(values.dtype).eps) ** (1 / power)
-    matrix = torch.linalg.solve_triangular(r, rotation, upper=True)
-    found = rotate(q @ rotation, smoother, k, gaps=gaps)
-    extension = function.rotated(matrix @ found.matrix)
+        message = f"the network's {k} features are not independent"
+        raise InputError(f"{message}: train longer or ask for fewer vectors") from error
+    gaps: Tensor | None = None
+    if turn:
+        # The covariance A^s whose Ritz problem is solved: s about four times the decay of the last
+        # vector, not 1. A network's functions carry a little noise at high frequency, to which
+        # q^T A q gives the weight of its large eigenvalue and q^T A^s q none.
+        generator = torch.Generator(smoother.device).manual_seed(0)
+        power = min(visible_scales(smoother, k, generator=generator)[1], RITZ_POWER)
+        known = int(smoother.fixes_mass)
+        small = q.mT @ smoother.power(q, power)
+        values, turned = torch.linalg.eigh(small[known:, known:])
+        values = torch.cat([small.diagonal()[:known], values.flip(0)])
+        gaps = 1 - values.clamp_min(torch.finfo(values.dtype).eps) ** (1 / power)
+        q = q @ torch.block_diag(torch.eye(known).to(turned), turned.flip(1))
+    found = rotate(q, smoother, k, gaps=gaps, turn=turn)
+    extension = function.rotated(torch.linalg.lstsq(columns, found.q).solution)
+    info = {"method": "network", "ritz": turn}
+    cloud = Placed.plain(points.double())
     return basis_of(found, smoother, cloud, extension=extension, info=info)

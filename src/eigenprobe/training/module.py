@@ -1,7 +1,7 @@
 """The Lightning module of every setting: network + objective + optimiser.
 
     loss = mean over the batch of  objective(sqrt(mass) * network(points))
-    AdamW, warm-up then cosine
+    AdamW (Adam where weights do not decay), warm-up then cosine
 
 The network runs under bf16 autocast where asked; the objective always runs in float32 with float64
 K x K algebra.  On CUDA with clouds of one size the forward and backward passes (of the network;
@@ -131,8 +131,6 @@ class SpectralModule(pl.LightningModule):
         self.skipped: Tensor
         self.register_buffer("skipped", torch.zeros(2), persistent=False)  # in all, in a row
         self._reported = 0
-        self._random_state: dict[str, Tensor] | None = None
-        self._seeded = False
         # In a list, since as an attribute it would be a second copy of the network's parameters.
         self._whole: list[Whole] = []
 
@@ -167,17 +165,9 @@ class SpectralModule(pl.LightningModule):
         return batch, generator
 
     def on_train_batch_start(self, batch: object, batch_idx: int) -> None:
-        if self._seeded:
-            return
-        self._seeded = (
-            True  # here and not earlier: opening a data loader draws from the global generator too
-        )
-        if self._random_state is None:
-            torch.manual_seed(self.seed * 1_000_003 + self.trainer.global_rank)
-            return
-        torch.set_rng_state(self._random_state["cpu"].cpu())
-        if "cuda" in self._random_state and self.device.type == "cuda":
-            torch.cuda.set_rng_state(self._random_state["cuda"].cpu(), self.device)
+        # Dropout draws from the process: like the batch, what it draws follows from the step.
+        number = self.batches_seen * self.trainer.world_size + self.trainer.global_rank
+        torch.manual_seed(self.seed * 1_000_003 + number)
 
     def on_train_start(self) -> None:
         if self.accelerate != "none":
@@ -277,11 +267,7 @@ class SpectralModule(pl.LightningModule):
             graphed(self.mixed, points)
 
     def on_save_checkpoint(self, checkpoint: Facts) -> None:
-        states = {"cpu": torch.get_rng_state()}
-        if self.device.type == "cuda":
-            states["cuda"] = torch.cuda.get_rng_state(self.device)
-        checkpoint["eigenprobe"] = {"batches_seen": self.batches_seen, "random_state": states}
+        checkpoint["eigenprobe"] = {"batches_seen": self.batches_seen}
 
     def on_load_checkpoint(self, checkpoint: Facts) -> None:
         self.batches_seen = checkpoint["eigenprobe"]["batches_seen"]
-        self._random_state = checkpoint["eigenprobe"]["random_state"]

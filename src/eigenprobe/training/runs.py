@@ -79,21 +79,22 @@ class Checkpoints(pl.Callback):
         checkpoint[SOURCE] = self.source
 
     def save(self, trainer: pl.Trainer) -> Path:
-        """Write now; every process must call it."""
+        """Write what is new; every process must call it."""
         target = self.folder / LAST
-        with atomic_path(target) if trainer.is_global_zero else nullcontext(target) as path:
-            trainer.save_checkpoint(path)  # only the first process writes, all of them wait for it
-        self.saved = trainer.global_step
+        # Between two optimiser steps of an accumulation there is nothing new to save.
+        if trainer.global_step != self.saved:
+            with atomic_path(target) if trainer.is_global_zero else nullcontext(target) as path:
+                # Only the first process writes, all of them wait for it.
+                trainer.save_checkpoint(path)
+            self.saved = trainer.global_step
         return target
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: object) -> None:
-        # Between two optimiser steps of an accumulation there is nothing new to save.
-        if trainer.global_step != self.saved and trainer.global_step % self.every == 0:
+        if trainer.global_step % self.every == 0:
             self.save(trainer)
 
     def on_train_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        if trainer.global_step != self.saved:
-            self.save(trainer)
+        self.save(trainer)
 
     def on_exception(
         self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException
@@ -115,9 +116,8 @@ class Bar(pl.Callback):
     EVERY = 1.0  # seconds between two looks at the numbers, which the device must finish for
     SHOWN = "train/progress"  # by the bar itself
 
-    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        self.bar = Progress("training", 1.0).__enter__()
-        self.looked = time.monotonic()
+    def __init__(self, bar: Progress) -> None:
+        self.bar, self.looked = bar, time.monotonic()
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, module: pl.LightningModule, *_: object
@@ -132,15 +132,6 @@ class Bar(pl.Callback):
                 if name != self.SHOWN
             )
         self.bar.advance(share - self.bar.done, note)
-
-    def on_train_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        self.bar.__exit__(None, None, None)
-
-    def on_exception(
-        self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException
-    ) -> None:
-        if hasattr(self, "bar"):
-            self.bar.__exit__(None, None, None)
 
 
 INTERRUPTED = 1  # the exit code by which Lightning ends a run on Ctrl-C
@@ -193,7 +184,6 @@ def train(
     callbacks: list[pl.Callback] = list(settings.flags.get("callbacks", []))
     if settings.folder is not None:
         callbacks.append(Checkpoints(settings.folder, settings.checkpoint_every, settings.source))
-    callbacks += [Bar()] if progress_enabled() else []
     flags: dict[str, Any] = {
         **devices(settings.where),
         "max_steps": module.optimisation.steps,
@@ -210,13 +200,14 @@ def train(
         "use_distributed_sampler": False,
         **settings.flags,
     }
-    flags["callbacks"] = callbacks  # checkpoints come last: they keep what the others have done
     checkpoint = last_checkpoint(settings.folder) if settings.resume == "auto" else None
     if checkpoint is not None:
         check_source(checkpoint, settings.source)
     # Dropout draws from the generators of the process: seeded inside, restored after, by one thread
     # at a time.
-    with RANDOMNESS, _quiet(), torch.random.fork_rng():
+    with RANDOMNESS, _quiet(), torch.random.fork_rng(), Progress("training", 1.0) as bar:
+        # Checkpoints come last: they keep what the others have done.
+        flags["callbacks"] = [*([Bar(bar)] if progress_enabled() else []), *callbacks]
         trainer, interrupt = pl.Trainer(**flags), signal.getsignal(signal.SIGINT)
         folder = settings.folder if trainer.is_global_zero else None  # locked by one process
         try:

@@ -48,17 +48,15 @@ def eigenvalue_curves(
     """
     if not curves:
         raise InputError("eigenvalue_curves needs at least one curve")
-    with canvas(4.2, 3.0, path) as figure:
-        axes = figure.add_axes((0.14, 0.15, 0.83, 0.76))
-        axes.set_prop_cycle(color=list(colours.categorical(len(curves))))
-        for name, values in curves.items():
+    with canvas(4.2, 3.0, path, layout="constrained") as figure:
+        axes = figure.add_subplot(xlabel="index", ylabel="eigenvalue", title=title or "")
+        for colour, (name, values) in zip(colours.categorical(len(curves)), curves.items()):
             eigenvalues = to_numpy(values)
-            style: dict[str, Any] = {"lw": 1.6, "marker": "o", "ms": 2.6, "mew": 0}
+            style: dict[str, Any] = {"lw": 1.6, "color": colour, "marker": "o", "ms": 2.6}
             if re.search("oracle|exact|analytic", name.lower()):
-                style = {"lw": 1.3, "color": colours.INK, "ls": (0, (4, 2)), "zorder": 5}
+                style = {"lw": 1.3, "color": colours.INK, "ls": "dashed", "zorder": 5}
             axes.plot(np.arange(1, len(eigenvalues) + 1), eigenvalues, label=name, **style)
-        axes.set(xlabel="index", ylabel="eigenvalue", xlim=(1, None), ylim=(0, None))
-        axes.set(axisbelow=True, title=title or "")
+        axes.set(xlim=(1, None), ylim=(0, None))
         axes.grid(axis="y", color="#e8eaed", lw=0.7)
         axes.legend(fontsize=8.5, loc="upper left")
     return figure
@@ -67,21 +65,16 @@ def eigenvalue_curves(
 def functions_on_a_line(
     x: Array, vectors: Array, titles: Sequence[str], per_row: int, path: Path | None = None
 ) -> Figure:
-    """Functions (n, c) of points x (n,) on a line as small curves, filled by sign, all on one
-    vertical scale.
-    """
+    """Functions (n, c) of points x (n,) on a line as small curves, all on one vertical scale."""
     order = np.argsort(x)
     columns = min(per_row, len(titles))
     rows = -(-len(titles) // columns)
     limit = 1.1 * float(np.abs(vectors).max() or 1.0)
-    shades = colours.diverging(np.array([-0.6, 0.6]), 1.0)
-    frame: dict[str, Any] = {"xticks": [], "yticks": [], "ylim": (-limit, limit), "frameon": False}
     with canvas(1.9 * columns, 1.41 * rows + 0.1, path, layout="constrained") as figure:
-        for place, (title, y) in enumerate(zip(titles, vectors[order].T, strict=True), 1):
-            axes = figure.add_subplot(rows, columns, place, title=title, **frame)
-            for shade, part in zip(shades, (y.clip(max=0), y.clip(min=0)), strict=True):
-                axes.fill_between(x[order], part, color=shade, alpha=0.55, lw=0)
-            axes.plot(x[order], y, color=colours.INK, lw=1.0)
+        for place, title in enumerate(titles):
+            axes = figure.add_subplot(rows, columns, place + 1, title=title, xticks=[], yticks=[])
+            axes.set(ylim=(-limit, limit), frame_on=False)
+            axes.plot(x[order], vectors[order, place])
             axes.axhline(0, color=AXIS, lw=0.6)
     return figure
 

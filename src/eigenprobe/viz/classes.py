@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import InputError
 from ..io.mesh import to_numpy
 from .colours import OKABE_ITO, Array, categorical
+from .scene import thin
 
 Names = Mapping[Any, str] | Sequence[str]
 Codes = NDArray[np.int64]
@@ -81,17 +82,12 @@ def find_groups(x: Array) -> Groups | None:
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
 
-    rows = x[np.random.default_rng(0).permutation(len(x))[:SAMPLE]]
+    rows = x[thin(len(x), SAMPLE)]
     most = min(MOST, (len(np.unique(rows, axis=0)) - 1) // 2)
     if most < 2:
         return None
     fits = [KMeans(count, n_init=4, random_state=0).fit(rows) for count in range(2, most + 1)]
-    best = max(fits, key=lambda fit: silhouette_score(rows, fit.labels_))
-    found = best.predict(x)
-    order = np.argsort(-np.bincount(found, minlength=best.n_clusters), kind="stable")
-    labels, away = np.argsort(order)[found], best.transform(x)[:, order]
-    typical = []
-    for group, distance in enumerate(away.T):
-        members = np.flatnonzero(labels == group)
-        typical.append(members[np.argsort(distance[members], kind="stable")[:TYPICAL]].tolist())
-    return Groups(labels, typical)
+    away = max(fits, key=lambda fit: silhouette_score(rows, fit.labels_)).transform(x)
+    away = away[:, np.argsort(-np.bincount(away.argmin(1)), kind="stable")]
+    typical = np.argsort(away, axis=0, kind="stable")[:TYPICAL]
+    return Groups(away.argmin(1), typical.T.tolist())

@@ -2,7 +2,7 @@
 
     diverging    t in [-1, 1] -> blue, near-white at zero, orange; lightness depends on |t| only
     sequential   t in [0, 1]  -> matplotlib's viridis
-    categorical  classes      -> Okabe and Ito's colours up to eight, then hues of OkLCh once around
+    categorical  classes      -> Okabe and Ito's colours up to eight, then hues once around
 
 Blue against orange and a monotone lightness are what the common colour-vision deficiencies keep
 apart. Signed functions always use a symmetric range, so that zero is the neutral colour.
@@ -10,7 +10,7 @@ apart. Signed functions always use a symmetric range, so that zero is the neutra
 
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.colors import LinearSegmentedColormap, hsv_to_rgb, to_rgb
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
@@ -61,31 +61,10 @@ def sequential(values: Array, low: float, high: float) -> Array:
     return np.asarray(SEQUENTIAL((np.nan_to_num(values) - low) / (high - low)))[..., :3]
 
 
-def oklch(lightness: Array, chroma: float, hue: Array) -> Array:
-    """sRGB of OkLCh colours [Ottosson 2020], clipped to the gamut; `hue` in radians."""
-    lab = np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)], axis=-1)
-    cones = lab @ [
-        [1, 1, 1],
-        [0.3963377774, -0.1055613458, -0.0894841775],
-        [0.2158037573, -0.0638541728, -1.2914855480],
-    ]
-    linear = np.clip(
-        cones**3
-        @ [
-            [4.0767416621, -1.2684380046, -0.0041960863],
-            [-3.3077115913, 2.6097574011, -0.7034186147],
-            [0.2309699292, -0.3413193965, 1.7076147010],
-        ],
-        0,
-        1,
-    )
-    return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
-
-
 def categorical(count: int) -> Array:
     """`count` distinguishable colours (count, 3); neighbours have near hues and other lightness."""
     if count <= len(OKABE_ITO):
         return np.array([to_rgb(colour) for colour in OKABE_ITO[:count]]).reshape(count, 3)
     place = np.arange(count)
-    lightness = np.array([0.62, 0.76, 0.48])[place % 3]
-    return oklch(lightness, 0.14, 4.4 + 2 * np.pi * place / count)
+    strength = np.array([[0.6, 0.78], [0.45, 0.95], [0.72, 0.55]])[place % 3]
+    return hsv_to_rgb(np.column_stack([(0.58 + place / count) % 1, strength]))

@@ -22,7 +22,7 @@ from . import colours
 from .charts import eigenvalue_curves, embeddings, functions_on_a_line
 from .layout import Path, grid
 from .raster import Raster, rasterise
-from .scene import Array, Camera, as_faces, display_coordinates, look_at
+from .scene import Array, Camera, Index, as_faces, display_coordinates, look_at
 
 __all__ = [
     "against_oracle",
@@ -54,13 +54,13 @@ def _drawn(
     faces: ArrayLike | None = None,
     size: int = 420,
     camera: Camera | None = None,
-    bounds: Array | None = None,
+    window: Array | None = None,
     **angles: Any,
 ) -> Raster:
     """The pixels of a shape before its camera."""
     xyz = display_coordinates(points)
-    camera = look_at(xyz, **angles) if camera is None else camera
-    return rasterise(xyz, as_faces(faces, len(xyz)), camera, size, bounds)
+    camera = camera or look_at(xyz, **angles)
+    return rasterise(xyz, as_faces(faces, len(xyz)), camera, size, window)
 
 
 def _signed_image(raster: Raster, values: Array) -> Array:
@@ -71,32 +71,22 @@ def _signed_image(raster: Raster, values: Array) -> Array:
     return raster.image(colours.diverging(shown, limit), lines)
 
 
-def chosen_columns(
-    vectors: Array,
-    columns: int | Sequence[int] | None,
-    eigenvalues: ArrayLike | None = None,
-    most: int = 10,
-) -> tuple[list[int], list[str]]:
-    """Which columns of `vectors` (n, K) are drawn, `most` after the constant unless given, and
-    their titles.
-    """
+def chosen_columns(vectors: Array, columns: int | Sequence[int] | None, most: int = 10) -> Index:
+    """Which columns of `vectors` (n, K) are drawn, `most` after the constant unless given."""
     k = vectors.shape[1]
     if columns is None:
         first = int(k > 1 and np.ptp(vectors[:, 0]) < 1e-3 * np.abs(vectors[:, 0]).max())
-        chosen = list(range(k)[first : first + most])
-    else:
-        given = np.asarray(columns)
-        if given.dtype.kind not in "iu":
-            raise InputError(f"columns must be whole numbers, got {columns!r}")
-        chosen = given.tolist() if given.ndim else list(range(k)[: int(given)])
-    if not chosen or min(chosen) < 0 or max(chosen) >= k:
-        raise InputError(f"columns must lie in 0..{k - 1}, got {columns}")
-    titles = [f"φ{str(c + 1).translate(SUBSCRIPT)}" for c in chosen]
-    if eigenvalues is not None:
-        values = to_numpy(eigenvalues)[chosen]
-        values = np.where(np.abs(values) < 1e-9, 0.0, values)
-        titles = [f"{name}   λ = {value:.3g}" for name, value in zip(titles, values, strict=True)]
-    return chosen, titles
+        return np.arange(k)[first : first + most]
+    chosen = np.asarray(columns)
+    if chosen.dtype.kind in "iu" and not chosen.ndim:
+        chosen = np.arange(int(chosen))
+    if chosen.dtype.kind not in "iu" or not ((chosen >= 0) & (chosen < k)).all():
+        raise InputError(f"columns must be whole numbers in 0..{k - 1}, got {columns!r}")
+    return chosen
+
+
+def _names(columns: Index) -> list[str]:
+    return [f"φ{str(column + 1).translate(SUBSCRIPT)}" for column in columns]
 
 
 def eigenfunctions(
@@ -121,7 +111,7 @@ def eigenfunctions(
     columns
         Which of them, or a number: the first so many. By default ten after the constant.
     titles, eigenvalues
-        What stands above them; eigenvalues ``(K,)`` are part of the title unless one is given.
+        What stands above them: words, by default numbers, and eigenvalues ``(K,)``.
     per_row, path
         Pictures side by side, and a file to write the figure to.
     view
@@ -144,8 +134,12 @@ def eigenfunctions(
     v, x = to_numpy(vectors), to_numpy(points)
     if v.ndim != 2 or len(v) != len(x):
         raise InputError(f"vectors must have shape ({len(x)}, K), got {v.shape}")
-    chosen, named = chosen_columns(v, columns, eigenvalues)
-    titles = named if titles is None else titles
+    chosen = chosen_columns(v, columns)
+    if titles is None:
+        titles = _names(chosen)
+    if eigenvalues is not None:
+        values = to_numpy(eigenvalues)[chosen].round(9) + 0.0
+        titles = [f"{name}   λ = {value:.3g}" for name, value in zip(titles, values, strict=True)]
     if x.shape[1] == 1:
         return functions_on_a_line(x[:, 0], v[:, chosen], titles, per_row, path)
     raster = _drawn(x, **view)
@@ -197,13 +191,13 @@ def against_oracle(
     if v.shape[0] != n or reference.shape[0] != n:
         raise InputError(f"both bases must have {n} rows, got {v.shape} and {reference.shape}")
     count = min(v.shape[1], reference.shape[1], len(cosine))
-    chosen, titles = chosen_columns(v[:, :count], columns, most=8)
+    chosen = chosen_columns(v[:, :count], columns, most=8)
     v, reference = v[:, chosen], reference[:, chosen]
     signed = v * np.where((v * reference).sum(0) < 0, -1.0, 1.0)
     raster = _drawn(points, **view)
-    images = [_signed_image(raster, f) for f in np.concatenate([signed, reference], 1).T]
-    notes = [""] * len(chosen) + [f"|cos| = {cosine[c]:.3f}" for c in chosen]
-    return grid(images, titles, len(chosen), path, row_labels=names, notes=notes, panel=1.6)
+    images = [_signed_image(raster, f) for f in [*signed.T, *reference.T]]
+    notes = [""] * len(chosen) + [f"|cos| = {value:.3f}" for value in cosine[chosen]]
+    return grid(images, _names(chosen), len(chosen), path, row_labels=names, notes=notes, panel=1.6)
 
 
 def mass(
@@ -221,7 +215,7 @@ def mass(
     points, mass
         ``(n, d)`` and ``(n,)``.
     reference
-        The true mass ``(n,)``, shown beside it with the correlation of both.
+        The true mass ``(n,)``, shown beside it in the same colours.
     path, view
         As in `eigenfunctions`.
 
@@ -240,13 +234,10 @@ def mass(
     shares = [to_numpy(each) / to_numpy(each).mean() for each in shown.values()]
     low, high = colours.robust_range(np.concatenate(shares))
     raster = _drawn(points, **view)
-    tints = [colours.sequential(raster.interpolate(v), low, high) for v in shares]
-    words = "as a multiple of an even share"
-    if min(map(np.ptp, shares)) > 1e-9 and len(shares) > 1:
-        words += f"; correlation {np.corrcoef(shares)[0, 1]:+.3f}"
+    images = [raster.image(colours.sequential(raster.interpolate(v), low, high)) for v in shares]
     scale = ScalarMappable(Normalize(low, high), colours.SEQUENTIAL)
-    images = [raster.image(tint) for tint in tints]
-    return grid(images, [*shown], len(shown), path, panel=2.6, scale=(scale, words))
+    bar = scale, "as a multiple of an even share"
+    return grid(images, [*shown], len(shown), path, panel=2.6, scale=bar)
 
 
 def reconstructions(
@@ -281,34 +272,29 @@ def reconstructions(
     if not results or not all(results.values()):
         raise InputError("reconstructions needs at least one method with at least one k")
     xyz = display_coordinates(points)
-    angles: Any = dict(view)
-    shape = {name: angles.pop(name) for name in ("faces", "size") if name in angles}
+    shape: Any = dict(view)
+    angles = {name: shape.pop(name) for name in ("azimuth", "elevation", "up") if name in shape}
     camera = look_at(xyz, **angles)
-    screen = camera.project(xyz)[0]
-    shape |= {"camera": camera, "bounds": np.stack([screen.min(0), screen.max(0)])}
-    sizes = sorted({k for by_k in results.values() for k in by_k})
+    shape |= {"camera": camera, "window": xyz}
     original = _drawn(xyz, **shape).image(colours.CLAY)
+    sizes = sorted({k for by_k in results.values() for k in by_k})
     images, notes = [], []
     for by_k in results.values():
         images.append(original)
         notes.append("")
         for k in sizes:
-            images.append(np.zeros_like(original))
-            notes.append("")
-            if k in by_k:
-                rebuilt = display_coordinates(by_k[k])
-                error = np.sqrt(((rebuilt - xyz) ** 2).sum(1).mean()) / camera.radius
-                images[-1] = _drawn(rebuilt, **shape).image(colours.CLAY)
-                notes[-1] = f"RMS {100 * error:.2f} % of radius"
+            rebuilt = display_coordinates(by_k.get(k, xyz))
+            error = np.sqrt(((rebuilt - xyz) ** 2).sum(1).mean()) / camera.radius
+            known = k in by_k
+            images.append(_drawn(rebuilt, **shape).image(colours.CLAY) if known else 0 * original)
+            notes.append(f"RMS {100 * error:.2f} % of radius" if known else "")
     titles = ["input", *(f"k = {k}" for k in sizes)]
     return grid(images, titles, len(titles), path, row_labels=list(results), notes=notes)
 
 
-def small_picture(
-    points: ArrayLike, values: ArrayLike, faces: ArrayLike | None, size: int
-) -> Array:
-    """Signed values on a shape as an image (h, w, 4), of ``size`` pixels at most."""
-    return _signed_image(_drawn(points, faces=faces, size=size), to_numpy(values))
+def small_picture(points: ArrayLike, values: ArrayLike, **view: Unpack[View]) -> Array:
+    """Signed values on a shape as an image (h, w, 4)."""
+    return _signed_image(_drawn(points, **view), to_numpy(values))
 
 
 def gallery(
@@ -349,9 +335,9 @@ def gallery(
     images = []
     for index, item in enumerate(clouds):
         points, faces = item if isinstance(item, tuple) else (item, None)
-        raster = _drawn(points, **{**view, "faces": faces})
+        shape: Any = {**view, "faces": faces}
         if values is None:
-            images.append(raster.image(colours.CLAY))
+            images.append(_drawn(points, **shape).image(colours.CLAY))
         else:
-            images.append(_signed_image(raster, to_numpy(values[index])))
+            images.append(small_picture(points, values[index], **shape))
     return grid(images, titles or [], min(per_row, len(images)), path, panel=1.5)

@@ -9,6 +9,7 @@ A run that goes on keeps the rows of an earlier one, which it reads from ``summa
 
 import csv
 import html
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -60,8 +61,9 @@ class Index:
 
         from .figures import small_picture
 
-        with atomic_path(self._picture(link.relative_to(self.folder))) as temporary:
-            imsave(temporary, small_picture(points, values, faces, SIDE))
+        drawn = small_picture(points, values, faces=faces, size=SIDE)
+        with atomic_path(self.folder / _picture(link.relative_to(self.folder))) as temporary:
+            imsave(temporary, drawn)
 
     def write(self) -> list[tuple[Path, str]]:
         """``index.html`` and ``summary.csv``, and what they are for."""
@@ -80,33 +82,27 @@ class Index:
         write_text(page := self.folder / "index.html", fill_template(asset("index.html"), parts))
         return [(page, "open in any browser"), (table, "for a spreadsheet")]
 
-    def _picture(self, link: Path) -> Path:
-        if link.suffix == ".png":
-            return self.folder / link
-        return self.folder / "thumbnails" / f"{_stem(link).as_posix().replace('/', '__')}.png"
-
     def _card(self, row: Row) -> str:
-        file, why = Path(row["file"]), html.escape(row.get("reason") or "")
-        link = Path(row.get("link") or file)
-        name = (_stem(link).parent / file.name).as_posix()  # with its sub-folder
-        head = f'<h2 title="{html.escape(row["file"])}">{html.escape(name)}</h2>'
-        if why:
+        above = os.path.commonpath([Path(file).absolute().parent for file in self.rows])
+        name = html.escape(os.path.relpath(row["file"], above))
+        head = f'<h2 title="{html.escape(row["file"])}">{name}</h2>'
+        if why := html.escape(row.get("reason") or ""):
             return f'<section class="card failed">{head}<p class="note">{why}</p></section>'
-        if (picture := self._picture(link)).is_file():
-            address = quote(picture.relative_to(self.folder).as_posix())
+        if (self.folder / (picture := _picture(Path(row["link"])))).is_file():
+            address = quote(picture.as_posix())
             head = f'<img src="{address}" alt="an eigenvector" loading="lazy">{head}'
         told = banner(filter(None, (row.get("warnings") or "").split("; ")))
-        figures = {key: _number(value) for key, value in row.items() if key not in HIDDEN}
-        table = table_rows(in_words({key: each for key, each in figures.items() if each != ""}))
-        target = html.escape(quote(link.as_posix()))
+        figures = {key: _number(each) for key, each in row.items() if key not in HIDDEN and each}
+        target = html.escape(quote(row["link"]))
         return f'''<section class="card"><a href="{target}">{head}</a>{told}
-<table>{table}</table></section>'''
+<table>{table_rows(in_words(figures))}</table></section>'''
 
 
-def _stem(link: Path) -> Path:
-    """The name under which a result lies: its folder, or its file without endings."""
-    whole = link.suffix == ".html" or link.name == "basis.safetensors"
-    return link.parent if whole else link.with_name(link.name.partition(".")[0])
+def _picture(link: Path) -> Path:
+    """Where the picture of a result lies: what is opened, or a thumbnail with the name of that."""
+    if link.suffix == ".png":
+        return link
+    return Path("thumbnails", "__".join(link.with_suffix("").parts) + ".png")
 
 
 def _number(value: Any) -> Any:

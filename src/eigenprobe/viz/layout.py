@@ -72,7 +72,7 @@ def grid(
     """
     rows = -(-len(images) // per_row)
     aspect = max(image.shape[0] for image in images) / max(image.shape[1] for image in images)
-    width = panel if aspect < 1.3 else panel * 1.3 / aspect
+    width = min(panel, panel * 1.3 / aspect)
     heads = 0.26 * min(rows, -(-len(titles) // per_row)) + 0.22 * any(notes) * rows
     wide = per_row * width + 0.3 * bool(row_labels)
     tall = rows * width * aspect + heads + (0.6 if scale else 0.06)
@@ -87,10 +87,8 @@ def grid(
         for place, words in zip(axes[:, 0], row_labels, strict=False):
             place.set_ylabel(words, fontsize=9.5)
         if scale:
-            ticks: dict[str, Any] = {"ticks": MaxNLocator(4), "format": "%g"}
-            bar = figure.colorbar(
-                scale[0], ax=axes, location="bottom", shrink=0.5, aspect=25, **ticks
-            )
+            shown: dict[str, Any] = {"location": "bottom", "shrink": 0.5, "aspect": 25}
+            bar = figure.colorbar(scale[0], ax=axes, ticks=MaxNLocator(4), format="%g", **shown)
             bar.ax.tick_params(labelsize=7.5)
             bar.set_label(scale[1], fontsize=7.5, color=FAINT)
             bar.outline.set_visible(False)  # type: ignore[operator]

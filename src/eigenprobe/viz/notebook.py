@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from ..basis import Basis
@@ -44,8 +43,7 @@ def interactive_scene(
     """The report's own scene: upright, with isolines, and a slider over the chosen columns."""
     from .figures import chosen_columns
 
-    chosen, _ = chosen_columns(to_numpy(basis.vectors), columns)
-    some = np.asarray(chosen, np.int64)
+    some = chosen_columns(to_numpy(basis.vectors), columns)
     picked = replace(
         basis, normalized=basis.normalized[:, some], eigenvalues=basis.eigenvalues[some]
     )

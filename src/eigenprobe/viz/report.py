@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from ..basis import Basis
 from ..errors import InputError
+from ..evaluation import compare
 from ..host.files import Facts, write_text
 from ..host.tables import say
 from ..io.mesh import to_numpy
@@ -34,9 +35,9 @@ from .scene import (
     as_faces,
     ball_radius,
     basis_points,
-    display_rows,
     look_at,
     surface_triangles,
+    thin,
 )
 
 Payload = dict[str, Any]  # what the page gets
@@ -65,11 +66,7 @@ def open_basis(source: Source, k: int = 50, like: Basis | None = None) -> tuple[
     path = pathlib.Path(source)
     if path.suffix == ".safetensors":
         return Basis.load(path), path.parent.name if path.stem == "basis" else path.stem
-    from ..io.shapes import load
-
-    shape = load(path)
-    basis = decompose(shape.vertices, k=min(k, len(shape.vertices) - 1))
-    return replace(basis, faces=shape.faces), path.stem
+    return decompose(path, k), path.stem
 
 
 def write_report(
@@ -151,11 +148,8 @@ def report_page(
     facts; `numbers` are those of the vectors in the basis they were chosen from.
     """
     points, _ = basis_points(basis, points)
-    shapes = [_shape(basis, points, **options)]
-    if values is not None:
-        shapes[0]["own"] = _own(values, basis.n, shapes[0]["rows"])
-    if numbers is not None:
-        shapes[0]["numbers"] = list(numbers)
+    shapes = [_shape(basis, points, values=values, **options)]
+    shapes[0]["numbers"] = numbers
     if compare is not None:
         like = replace(basis, points=points, faces=options.get("faces"))
         other, name = open_basis(compare, basis.k, like)
@@ -166,17 +160,13 @@ def report_page(
         shapes[0]["name"] = str(basis.info.get("method") or "basis")
         if same:
             shapes[1] |= _agreement(basis, other)
-    n, d, shown = basis.n, to_numpy(points).shape[1], shapes[0]["n"]
-    note = thinning_note(shown, n, "; all numbers are from all points.")
+    d = to_numpy(points).shape[1]
+    note = thinning_note(shapes[0]["n"], basis.n, "; all numbers are from all points.")
     if d > 3:
         note = f"Drawn in the first three principal components. {note}".strip()
-    payload = {
-        "shapes": shapes,
-        "maps": {name: ramp(table) for name, table in colours.MAPS.items()},
-        "title": title,
-        "again": live,
-    }
-    subtitle = f"{say(n)} points in {d} dimensions, {basis.k} eigenfunctions"
+    maps = {name: ramp(table) for name, table in colours.MAPS.items()}
+    payload = {"shapes": shapes, "maps": maps, "title": title, "again": live}
+    subtitle = f"{say(basis.n)} points in {d} dimensions, {basis.k} eigenfunctions"
     return page("report", payload, title, subtitle, note, facts, bare)
 
 
@@ -188,12 +178,20 @@ def _shape(
     reconstruction: bool = True,
     up: str = "auto",
     limit: int = DISPLAY_LIMIT,
+    values: Values = None,
 ) -> Payload:
     points, xyz = basis_points(basis, points)
     vectors, mass = to_numpy(basis.vectors), to_numpy(basis.mass)
     camera = look_at(xyz, up=up)
     unit = (xyz - camera.centre) / camera.radius
-    rows, triangles = display_rows(unit, as_faces(faces, basis.n), limit)
+    rows = thin(basis.n, limit)
+    # A mesh that is thinned is drawn as the surface of its points.
+    triangles = as_faces(faces, basis.n) if len(rows) == basis.n else None
+    mesh = triangles is not None
+    if not mesh:  # outliers, which have no mass, are no part of the surface
+        held = np.flatnonzero(mass[rows])
+        found = surface_triangles(unit[rows[held]])
+        triangles = None if found is None else held[found]
     made: Payload = {
         "n": len(rows),
         "k": basis.k,
@@ -201,40 +199,36 @@ def _shape(
         "turn": camera.rotation.ravel().tolist(),
         "positions": raw(unit[rows] * 32767, "<i2"),
         "rows": rows.tolist() if len(rows) < basis.n else None,
-        **_functions(vectors, mass, rows),
+        "mesh": mesh,
+        "faces": None if triangles is None else raw(triangles, "<u4"),
+        "radius": float(np.clip(ball_radius(unit[rows]), 0.006, 0.2)),
+        "own": None if values is None else _own(values, basis.n, rows),
         "eigenvalues": np.nan_to_num(to_numpy(basis.eigenvalues)).tolist(),
+        **_functions(vectors, mass, rows),
     }
     if (error := vars(basis).get("uncertainty")) is not None:
         made["uncertainty"] = {name: each.tolist() for name, each in vars(error).items()}
     cut = to_numpy([] if basis.short_cuts is None else basis.short_cuts, np.int64)
     if len(cut):
         made |= _cuts(cut, rows, basis.n)
-    mesh = triangles is not None
-    if not mesh:  # outliers, which have no mass, are no part of the surface
-        held = np.flatnonzero(mass[rows])
-        found = surface_triangles(unit[rows[held]])
-        triangles = None if found is None else held[found]
-    made |= {"mesh": mesh, "faces": None if triangles is None else raw(triangles, "<u4")}
-    made["radius"] = float(np.clip(ball_radius(unit[rows]), 0.006, 0.2))
     if reconstruction:
-        # (K, 3), of coordinates in units of the radius
+        # (K, 3), of coordinates in units of the radius;  |X - V_k C_k|_M^2 = |X|_M^2 - |C_k|^2
         coefficients = vectors.T @ (mass[:, None] * unit)
+        left = (mass @ unit**2).sum() - np.cumsum((coefficients**2).sum(1))
         made["coefficients"] = coefficients.tolist()
-        made["errors"] = _residuals(unit, vectors, mass, coefficients).tolist()
+        made["errors"] = (100 * np.sqrt(left.clip(1e-22))).tolist()
     return made
 
 
-def _own(values: Values, n: int, rows: list[int] | None) -> list[Payload]:
+def _own(values: Values, n: int, rows: Index) -> list[Payload]:
     """Functions of the user's own (n,) at the shown rows, with the ranges of all."""
     found = []
     for name, given in (values if isinstance(values, Mapping) else {"values": values}).items():
         function = to_numpy(given)
         if function.shape != (n,):
             raise InputError(f"{name} must have shape ({n},), got {function.shape}")
-        function = np.nan_to_num(function)
-        shown, scale = function if rows is None else function[rows], np.abs(function).max() or 1.0
-        range_ = colours.robust_range(function)
-        data = raw(shown / scale * 32767, "<i2")
+        scale, range_ = float(np.nanmax(np.abs(function))) or 1.0, colours.robust_range(function)
+        data = raw(np.nan_to_num(function[rows]) / scale * 32767, "<i2")
         found.append({"name": name, "data": data, "scale": scale, "range": range_})
     return found
 
@@ -243,10 +237,7 @@ def _agreement(basis: Basis, other: Basis) -> Payload:
     """Signs and |cosines| of the second basis against the first, where both know the same
     points.
     """
-    k, mass = min(basis.k, other.k), to_numpy(basis.mass)
-    v, w = (to_numpy(each.vectors)[:, :k] for each in (basis, other))
-    v, w = (each / np.sqrt(mass @ each**2) for each in (v, w))
-    pairs = v.T @ (mass[:, None] * w)
+    pairs = compare(basis, other).cross
     return {
         "cosines": np.abs(np.diag(pairs)).tolist(),
         "signs": np.where(np.diag(pairs) < 0, -1, 1).tolist(),
@@ -268,7 +259,7 @@ def _functions(vectors: Array, mass: Array, rows: Index) -> Payload:
     """Vectors and mass at the shown rows, with the ranges and the histogram of all."""
     share = mass * len(mass)
     low, high = colours.robust_range(share)
-    counts, edges = np.histogram(share, bins=min(60, max(8, len(mass) // 20)), range=(low, high))
+    counts, edges = np.histogram(share, bins=40, range=(low, high))
     shown = vectors[rows]
     scales = np.maximum(np.abs(shown).max(0), 1e-30)
     return {
@@ -279,12 +270,3 @@ def _functions(vectors: Array, mass: Array, rows: Index) -> Payload:
         "massRange": [low, high],
         "massHistogram": [((edges[1:] + edges[:-1]) / 2).tolist(), counts.tolist()],
     }
-
-
-def _residuals(unit: Array, vectors: Array, mass: Array, coefficients: Array) -> Array:
-    """100 * |X - V_k C_k|_M for k = 1..K, by subtraction: |X|^2 - |C_k|^2 would lose digits."""
-    left, errors = unit.copy(), np.empty(vectors.shape[1])
-    for j in range(vectors.shape[1]):
-        left -= vectors[:, j, None] * coefficients[j]
-        errors[j] = np.sqrt((mass[:, None] * left**2).sum())
-    return 100 * np.maximum(errors, 1e-9)

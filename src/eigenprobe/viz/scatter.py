@@ -8,19 +8,17 @@ depend on how many coordinates were asked for.
 
 from __future__ import annotations
 
-import base64
 import io
 import math
 import os
 import pathlib
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import EigenprobeWarning, InputError
+from ..errors import InputError
 from ..host.files import Facts, reading, write_text
 from ..host.tables import say
 from ..io.mesh import to_numpy
@@ -30,7 +28,6 @@ from .page import Path, page, ramp, raw, thinning_note
 from .scene import Array, Index, thin
 
 Payload = dict[str, Any]  # what the page gets
-FEW_ROWS = 30  # up to which coordinates are drawn as they are
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp")
 TILE, SHEET = 64, 8192  # pixels of a picture of a row, and of all of them together
 
@@ -46,7 +43,7 @@ def scatter_page(
     names: Names | None = None,
     title: str = "eigenprobe",
     *,
-    layout: Any = "auto",
+    layout: ArrayLike | None = None,
     new: ArrayLike | None = None,
     new_layout: ArrayLike | None = None,
     values: Mapping[str, ArrayLike] | None = None,
@@ -55,7 +52,6 @@ def scatter_page(
     texts: Sequence[str] | None = None,
     images: Path | Sequence[Any] | None = None,
     limit: int = 200_000,
-    columns: int | None = None,
 ) -> str:
     """A page with an embedding as a map: search, colours, neighbours, a table with filters, marking
     rows and saving them.
@@ -73,8 +69,8 @@ def scatter_page(
         What stands above the page, and names and values in a table below; ``warnings`` among the
         facts are shown above the map.
     layout
-        Where the points are drawn, ``(n, 2)`` or ``(n, 3)``. ``"auto"`` makes a map of the
-        coordinates; None draws the coordinates themselves, which are a second view in any case.
+        Where the points are drawn, ``(n, 2)`` or ``(n, 3)``. Without it those of an `Eigenmaps` are
+        on its map, and others at their coordinates, which are a second view in any case.
     new, new_layout
         Rows placed later, ``(m, k)`` and ``(m, 2)`` or ``(m, 3)``, drawn apart.
     values
@@ -86,8 +82,8 @@ def scatter_page(
     images
         A picture per row, as files or arrays ``(h, w)`` or ``(h, w, 3)``, or a folder of files in
         the order of their names: shown on hover, in lists, and as points where one zooms in.
-    limit, columns
-        The most rows that are drawn, and the most coordinates that the page holds.
+    limit
+        The most rows that are drawn.
 
     Returns
     -------
@@ -104,60 +100,56 @@ def scatter_page(
     if hasattr(model := embedding, "embedding_"):
         embedding = model.embedding_
         eigenvalues = model.eigenvalues_ if eigenvalues is None else eigenvalues
-        if isinstance(layout, str) and model.basis_.n == len(embedding):
+        if layout is None and model.basis_.n == len(embedding):
             layout = model.layout_
     x = _matrix(embedding, "embedding")
     n, k = x.shape
-    if texts is not None and len(texts) != n:
-        raise InputError(f"expected {n} texts, got {len(texts)}")
     keep = thin(n, limit)
-    columns = min(k, columns or max(10, 1_000_000 // len(keep)))
-    drawn: Array | None = None
-    if isinstance(layout, str):
-        drawn = _layout_of(x[keep])
-    elif layout is not None:
-        drawn = _matrix(layout, "layout", n)[keep]
+    columns = min(k, max(10, 1_000_000 // len(keep)))
+    drawn = None if layout is None else _matrix(layout, "layout", n)[keep]
     places = x[keep] if drawn is None else drawn
-    given = ({} if labels is None else {"label": labels}) | dict(values or {})
+    if texts is not None:
+        texts = [str(_of_rows(texts, "texts", n)[row]) for row in keep]
     colourings = []
-    for name, column in given.items():
+    for name, column in (
+        ({} if labels is None else {"label": labels}) | dict(values or {})
+    ).items():
         if (each := to_numpy(column, None)).shape != (n,):
             what = "labels" if name == "label" else name
             raise InputError(f"{what} must have shape ({n},), got {each.shape}")
-        words = names if name == "label" else None
-        colourings.append(_colouring(name, each[keep], words, places))
-    if not given and (found := find_groups(places)) is not None:
+        colourings.append(_colouring(name, each[keep], names if name == "label" else None, places))
+    if not colourings and (found := find_groups(places)) is not None:
         words = [f"group {group + 1}" for group in range(len(found.typical))]
         if texts is not None:
-            first = [texts[keep[rows[0]]] for rows in found.typical]
-            words = [f"{group}: {text}" for group, text in zip(words, first, strict=True)]
+            words = [f"{word}: {texts[rows[0]]}" for word, rows in zip(words, found.typical)]
         own = _colouring("group", found.labels, words, places)
         colourings.append(own | {"typical": found.typical})
+    note = thinning_note(len(keep), n)
+    placed: Payload | None = None
+    if new is not None:
+        fresh = _matrix(new, "new", columns=k)
+        at = None if new_layout is None else _matrix(new_layout, "new_layout", len(fresh))
+        shown = thin(len(fresh), limit)
+        placed = _places(fresh[shown], None if at is None else at[shown], columns)
+        note = f"{note} {say(len(fresh))} new rows.".strip()
     payload: Payload = {
         "rows": keep.tolist() if len(keep) < n else None,
         "title": title,
         "sequential": ramp(colours.SEQUENTIAL),
         "colourings": colourings,
+        "texts": texts,
+        "images": None if images is None else _sheet(images, keep, n),
+        "eigenvalues": None if eigenvalues is None else to_numpy(eigenvalues).tolist(),
+        "new": placed,
         **_places(x[keep], drawn, columns),
     }
-    if texts is not None:
-        payload["texts"] = [str(texts[i]) for i in keep]
-    if images is not None:
-        listed = image_files(images) if isinstance(images, str | os.PathLike) else images
-        if len(listed) != n:
-            raise InputError(f"expected {n} images, got {len(listed)}")
-        payload["images"] = _sheet(listed, keep)
-    if eigenvalues is not None:
-        payload["eigenvalues"] = np.nan_to_num(to_numpy(eigenvalues)).tolist()
-    note = thinning_note(len(keep), n)
-    if new is not None:
-        placed = _matrix(new, "new", columns=k)
-        at = None if new_layout is None else _matrix(new_layout, "new_layout", len(placed))
-        shown = thin(len(placed), limit)
-        payload["new"] = _places(placed[shown], None if at is None else at[shown], columns)
-        note = f"{note} {say(len(placed))} new rows.".strip()
-    subtitle = f"{say(n)} rows, {k} coordinates"
-    return page("scatter", payload, title, subtitle, note, facts)
+    return page("scatter", payload, title, f"{say(n)} rows, {k} coordinates", note, facts)
+
+
+def _of_rows(listed: Sequence[Any], what: str, n: int) -> Sequence[Any]:
+    if len(listed) != n:
+        raise InputError(f"expected {n} {what}, got {len(listed)}")
+    return listed
 
 
 def _matrix(
@@ -173,47 +165,36 @@ def _matrix(
     return np.nan_to_num(x)
 
 
-def _layout_of(x: Array) -> Array | None:
-    """A map (n, 2) of the coordinates (n, k); none of a plane, which is its own map, nor of a
-    handful of rows.
-    """
-    from ..manifold.eigenmaps import Eigenmaps
-
-    n, k = x.shape
-    if k < 3 or n <= max(FEW_ROWS, k):
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EigenprobeWarning)  # separate parts are no fault of a map
-        options: Any = {"metric": "euclidean", "coordinates": "sphere", "max_samples": n}
-        return Eigenmaps(k, random_state=0, **options).fit(x).layout_
-
-
 def image_files(folder: Path) -> list[pathlib.Path]:
     """The pictures in a folder, in the order of their names."""
     inside = sorted(pathlib.Path(folder).iterdir())
     return [each for each in inside if each.suffix.lower() in PICTURES]
 
 
-def _sheet(images: Sequence[Any], rows: Index) -> Payload:
+def _sheet(images: Path | Sequence[Any], keep: Index, n: int) -> Payload:
     """Small pictures of the rows as tiles of one large one, as large as browsers show it."""
     from PIL import Image, ImageOps
 
-    across = math.isqrt(len(rows) - 1) + 1
+    listed = image_files(images) if isinstance(images, str | os.PathLike) else images
+    listed = _of_rows(listed, "images", n)
+    across = math.isqrt(len(keep) - 1) + 1
     side = min(TILE, SHEET // across)
-    sheet = Image.new("RGB", (across * side, -(-len(rows) // across) * side), "white")
-    for place, row in enumerate(rows):
-        if isinstance(images[row], str | os.PathLike):
-            with reading(images[row], "an image"):
-                picture = Image.open(images[row]).convert("RGB")
+    sheet = Image.new("RGB", (across * side, -(-len(keep) // across) * side), "white")
+    for place, image in enumerate(listed[row] for row in keep):
+        if isinstance(image, str | os.PathLike):
+            with reading(image, "an image"):
+                picture = Image.open(image).convert("RGB")
         else:
-            values = to_numpy(images[row])
-            shades = 255 * values / max(values.max(), 1e-30)
-            picture = Image.fromarray(shades.clip(0, 255).astype(np.uint8)).convert("RGB")
+            shades = to_numpy(image) / max(to_numpy(image).max(), 1e-30)
+            picture = Image.fromarray((255 * shades.clip(0)).astype(np.uint8)).convert("RGB")
         tile = ImageOps.pad(picture, (side, side), color="white")
         sheet.paste(tile, (place % across * side, place // across * side))
     sheet.save(packed := io.BytesIO(), "JPEG", quality=85)
-    encoded = base64.b64encode(packed.getvalue()).decode()
-    return {"sheet": encoded, "side": side, "across": across}
+    return {
+        "sheet": raw(np.frombuffer(packed.getvalue(), "u1"), "u1"),
+        "side": side,
+        "across": across,
+    }
 
 
 def _places(x: Array, layout: Array | None, columns: int) -> Payload:

@@ -4,10 +4,10 @@ display coordinates (n, 3)   d = 3 as given; d < 3 padded with zeros; d > 3 the 
                              principal components
 camera                       y = R (x - c) / r with rows of R = (right, up, towards the eye), then
                              the mild perspective y / (1 - y_z / D)
-triangles (t, 3)             of a sampled surface: local Delaunay triangulations in tangent planes,
-                             whose normals are the least principal directions of neighbours
+triangles (t, 3)             of a sampled surface: three points that are neighbours in the operator
 """
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,14 +18,15 @@ from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
 from ..basis import Basis
-from ..errors import InputError
+from ..cloud.inspection import find_outliers
+from ..decomposition import OperatorSettings
+from ..errors import EigenprobeWarning, InputError
 from ..io.mesh import check_faces, to_numpy
 from .colours import Array
 
 Index = NDArray[np.int64]
 EYE_DISTANCE = 5.0  # in units of the shape's radius
-AROUND = 24  # neighbours of a point of a cloud that it makes triangles with
-BLOCK = 2000  # points whose neighbours are compared at once
+LEAST = 25  # points of a cloud that may be a surface
 
 
 def as_faces(faces: ArrayLike | None, n: int) -> Index | None:
@@ -75,19 +76,18 @@ def look_at(
     low, high = points.min(0), points.max(0)
     centre = (low + high) / 2
     radius = float(np.linalg.norm(points - centre, axis=1).max()) or 1.0
-    flat = (high - low) <= 1e-9 * radius
+    flat = high - low <= 1e-9 * radius
     if flat[2] and not flat[:2].all():
         return Camera(np.eye(3), centre, radius)
     axis = "xyz".index(standing_axis(points) if up == "auto" else up)
     # Rows (right, up, towards the eye) of the view at azimuth 0, right-handed for every `up`.
     frame = np.roll(np.eye(3), axis - 1, axis=1)
     if azimuth is None:
-        horizontal = (points - points.mean(0)) @ frame[[0, 2]].T
-        spread, axes = np.linalg.eigh(horizontal.T @ horizontal)
+        plan = (points - points.mean(0)) @ frame[[0, 2]].T
+        spread, axes = np.linalg.eigh(plan.T @ plan)
         azimuth = 25.0
         if spread[0] <= 0.7 * spread[1]:  # of a round plan no side is broadest
-            broad = axes[:, 1] * (np.sign(axes[0, 1]) or 1.0)
-            azimuth -= float(np.degrees(np.arctan2(broad[1], broad[0])))
+            azimuth -= (np.degrees(np.arctan2(axes[1, 1], axes[0, 1])) + 90) % 180 - 90
     turn = Rotation.from_euler("yx", [-azimuth, elevation], degrees=True).as_matrix()
     return Camera(turn @ frame, centre, radius)
 
@@ -120,71 +120,37 @@ def thin(count: int, limit: int) -> Index:
     return np.sort(np.random.default_rng(0).choice(count, limit, replace=False))
 
 
-def display_rows(xyz: Array, faces: Index | None, limit: int) -> tuple[Index, Index | None]:
-    """At most `limit` rows to draw, and the faces between them: a vertex left out is merged with
-    the nearest of them.
-
-    The rows are some of the shape's own, so any function on it can still be shown exactly.
-    """
-    rows = thin(len(xyz), limit)
-    if faces is None or len(rows) == len(xyz):
-        return rows, faces
-    merged = cKDTree(xyz[rows]).query(xyz)[1][faces]
-    a, b, c = merged.T
-    return rows, np.unique(merged[(a != b) & (b != c) & (a != c)], axis=0)
-
-
 def surface_triangles(points: Array) -> Index | None:
     """Triangles (t, 3), all turned alike, between the points of a sampled surface: any three that
-    are neighbours in the Delaunay triangulations of their tangent planes; two of their edges are so
-    at both ends, as those of outliers are not.
+    are neighbours in the operator of the cloud, whose edges are those of Voronoi cells, and none of
+    them an outlier.
 
-    None where neighbourhoods are not flat (volumes, curves) and for a cloud in the plane, where a
-    closed sheet would hide how it was sampled: those are drawn as balls.
+    None of volumes and curves, and of a cloud in the plane, where a closed sheet would hide how it
+    was sampled: those are drawn as balls.
     """
-    if len(points) <= AROUND or not np.ptp(points, axis=0).all():
+    if len(points) < LEAST or not np.ptp(points, axis=0).all():
         return None
-    index = cKDTree(points).query(points, AROUND + 1)[1]
-    offsets = points[index] - points[index].mean(1, keepdims=True)
-    spread, axes = np.linalg.eigh(np.einsum("nki,nkj->nij", offsets, offsets))
-    flat = (spread[:, 0] < 0.35 * spread[:, 1]) & (spread[:, 1] > 1e-3 * spread[:, 2])
-    if flat.mean() <= 0.6:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EigenprobeWarning)  # nothing new is said in a picture
+        made = OperatorSettings(resolution="all", parts="all").prepare(points)
+    smoother = made.smoother_as_given
+    if smoother.dimension != 2:
         return None
-    normals, near = _signed_alike(axes[:, :, 0], index), index[:, 1:]
-    along = axes[:, :, 2]
-    frames = np.stack([along, np.cross(normals, along)], 1)  # (n, 2, 3)
-    plane = np.einsum(
-        "nad,nkd->nka", np.float32(frames), np.float32(points[near] - points[:, None])
-    )
-    blocks = np.array_split(plane, len(plane) // BLOCK + 1)
-    kept = np.concatenate([_delaunay(block) for block in blocks])
-    own = np.broadcast_to(np.arange(len(points))[:, None], near.shape)
-    edges = csr_matrix((kept[kept], (own[kept], near[kept])), shape=2 * points.shape[:1])
-    both = edges.multiply(edges.T)
-    i, j = triu(edges + edges.T).nonzero()
-    edge, k = both[i].multiply(both[j]).nonzero()
+    row, column, _ = (each.numpy() for each in smoother.entries())
+    joined = csr_matrix((row != column, (row, column)))
+    i, j = triu(joined, 1).nonzero()
+    edge, k = joined[i].multiply(joined[j]).nonzero()
     triangles = np.unique(np.sort(np.stack([i[edge], j[edge], k], 1), axis=1), axis=0)
-    turned = (
-        np.cross(*np.diff(points[triangles], axis=1).swapaxes(0, 1)) * normals[triangles[:, 0]]
-    ).sum(1) < 0
+    graph = made.graph
+    outliers = find_outliers(graph.points, graph.indices, graph.distances).numpy()
+    triangles = triangles[~outliers[triangles].any(1)]
+    kept = np.arange(len(points)) if made.cloud.kept is None else np.sort(made.cloud.kept)
+    a, b, c = (points[kept][corner] for corner in triangles.T)
+    frames = graph.frames(2).numpy()
+    normals = _turned_alike(np.cross(*np.moveaxis(frames, 2, 0)), joined)
+    turned = (np.cross(b - a, c - b) * normals[triangles[:, 0]]).sum(1) < 0
     triangles[turned] = triangles[turned, ::-1]
-    return triangles
-
-
-def _delaunay(plane: Array) -> NDArray[np.bool_]:
-    """Which of the neighbours (n, k, 2) of an origin share an edge with it in the Delaunay
-    triangulation: those whose bisector p / 2 + t p' is cut by the others, q . x <= |q|^2 / 2, to
-    more than nothing.
-    """
-    cross = plane[..., None, 0] * plane[:, None, :, 1] - plane[..., None, 1] * plane[:, None, :, 0]
-    squares = (plane**2).sum(-1)
-    room = (squares[:, None, :] - np.einsum("nka,nla->nkl", plane, plane)) / 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        limit = room / cross
-    high = np.where(cross > 0, limit, np.inf).min(2)
-    low = np.where(cross < 0, limit, -np.inf).max(2)
-    parallel = ((cross == 0) & (room < 0)).any(2)
-    return (squares > 0) & (low < high) & ~parallel
+    return kept[triangles]
 
 
 def ball_radius(points: Array) -> float:
@@ -195,18 +161,15 @@ def ball_radius(points: Array) -> float:
     return float(0.3 * np.median(reach)) or 0.03 * float(np.ptp(points, axis=0).max()) or 0.03
 
 
-def _signed_alike(normals: Array, index: Index) -> Array:
+def _turned_alike(normals: Array, joined: csr_matrix) -> Array:
     """Normals (n, 3) with the same side of the surface at all points of a component: signs pass
     along a tree of the flattest edges [Hoppe et al. 1992].
     """
-    n, k = index.shape
-    i, j = np.repeat(np.arange(n), k), index.ravel()
+    i, j = joined.nonzero()
     weight = 1.001 - np.abs((normals[i] * normals[j]).sum(1))
-    tree = minimum_spanning_tree(csr_matrix((weight, (i, j)), shape=(n, n)))
-    signs = np.ones(n)
+    tree = minimum_spanning_tree(csr_matrix((weight, (i, j)), joined.shape))
     for root in np.unique(connected_components(tree, directed=False)[1], return_index=True)[1]:
         reached, before = breadth_first_order(tree, root, directed=False)
         for node in reached[1:]:
-            agree = normals[node] @ normals[before[node]] >= 0
-            signs[node] = signs[before[node]] * (1 if agree else -1)
-    return normals * signs[:, None]
+            normals[node] *= 1 if normals[node] @ normals[before[node]] >= 0 else -1
+    return normals

@@ -2,7 +2,7 @@
 chosen there.
 
     GET /            the page of `report`
-    GET /choice      changes made here, as server-sent events
+    GET /choice      what was asked here by `Viewer.set`, for the page to look up
     POST /choice     what the page shows now: `Viewer.choice`
     POST /basis      k, neighbours and smoother to compute by
 
@@ -15,7 +15,6 @@ import ipaddress
 import json
 import logging
 import math
-import queue
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -53,9 +52,7 @@ KINDS = {
     float: "a finite number of at least 0",
     str: "a word",
 }
-Feed = queue.Queue[dict[str, Any] | None]  # changes for one page; None ends it
 LONGEST = 10_000  # bytes of a choice
-BEAT = 5.0  # seconds after which a feed is written to
 
 
 class _Handler(BaseHTTPRequestHandler):  # of HTTP/1.0: a connection is one request
@@ -82,10 +79,12 @@ class _Handler(BaseHTTPRequestHandler):  # of HTTP/1.0: a connection is one requ
         return False
 
     def do_GET(self) -> None:
+        viewer = self.server.viewer
         if self.path == "/choice":
-            self._feed()
+            told = {"asked": viewer.asked, "choice": viewer.choice}
+            self._answer(200, json.dumps(told).encode(), "application/json")
         elif self.path == "/":
-            self._answer(200, self.server.viewer.page, "text/html; charset=utf-8")
+            self._answer(200, viewer.page, "text/html; charset=utf-8")
         else:
             self._answer(404, b"no such page\n")
 
@@ -107,22 +106,6 @@ class _Handler(BaseHTTPRequestHandler):  # of HTTP/1.0: a connection is one requ
         self.send_header("Content-Security-Policy", "frame-ancestors 'none'")
         self.end_headers()
         self.wfile.write(body)
-
-    def _feed(self) -> None:
-        """Changes as events, and a remark after some seconds without: writing it tells whether the
-        page is there.
-        """
-        self._answer(200, b"", "text/event-stream")
-        changes: Feed = queue.Queue()
-        self.server.viewer.feeds.add(changes)
-        with suppress(OSError):  # the page was closed
-            change: Facts | None = {}
-            while change is not None:
-                self.wfile.write(f"data: {json.dumps(change)}\n\n".encode() if change else b":\n\n")
-                change = {}
-                with suppress(queue.Empty):
-                    change = changes.get(timeout=BEAT)
-        self.server.viewer.feeds.discard(changes)
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing: the caller says where the viewer is."""
@@ -155,7 +138,7 @@ class Viewer:
             raise InputError("expected a host to listen on, such as 127.0.0.1 (0.0.0.0 is all)")
         self.page, self.host, self.choice = page.encode(), host, dict(CHOICE)
         self._again, self._computing = again, threading.Lock()
-        self.feeds: set[Feed] = set()
+        self.asked = 0  # how often `set` was called
         for candidate in range(port, min(port + 50, 65536)):
             with suppress(OSError):
                 self._server = _Server((host, candidate), _Handler)
@@ -176,8 +159,7 @@ class Viewer:
             raise InputError(f"a choice has {', '.join(CHOICE)}, got {', '.join(sorted(unknown))}")
         if failure := self.take(changes):
             raise InputError(failure)
-        for feed in list(self.feeds):
-            feed.put(changes)
+        self.asked += 1
 
     def take(self, changes: Facts) -> str:
         """Note what is shown; why not, where a value is not of the kind of the usual one."""
@@ -214,8 +196,6 @@ class Viewer:
 
     def stop(self) -> None:
         """Close all connections and free the port."""
-        for feed in list(self.feeds):
-            feed.put(None)
         self._server.shutdown()
         self._server.server_close()
 
@@ -269,14 +249,16 @@ def serve(
     given: Any = {"faces": basis.faces if faces is None else faces, "title": name}
     given |= {"compare": compare, "values": values}
 
-    def computed(k: str, neighbours: str, smoother: str) -> str:
+    def computed(**settings: str) -> str:
         from ..decomposition import decompose
 
-        number: Any = int(neighbours) if neighbours.isdecimal() else neighbours
-        options: Any = {"neighbours": None if number == "auto" else number, "smoother": smoother}
-        made = decompose(basis.points, k=int(k), **options)
-        live = {"k": int(k), "neighbours": neighbours, "smoother": smoother}
-        return report_page(made, live=live, facts=made.info, **given)
+        wanted: Any = {
+            name: int(each) if each.isdecimal() else each for name, each in settings.items()
+        }
+        if wanted["neighbours"] == "auto":
+            del wanted["neighbours"]
+        made = decompose(basis.points, **wanted)
+        return report_page(made, live=settings, facts=made.info, **given)
 
     live = {"k": basis.k, "neighbours": "auto", "smoother": "adaptive"}
     live |= {name: basis.info[name] for name in ("neighbours", "smoother") if name in basis.info}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import shlex
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -52,8 +50,6 @@ def _finish(report: Report, lines: list[dict[str, str]], session: Session, headl
     from ..evaluation.reports import markdown
 
     report.tell(session)
-    command = shlex.join(["eigenprobe", *sys.argv[1:]])
-    lines = [each | {"command": f"`{command}`"} for each in lines]
     session.say(markdown(lines))
     write_csv(path := report.written[0].parent / "paper.csv", lines)
     session.wrote(path, "the table above")
@@ -157,47 +153,32 @@ def overfit(
             probes=replace(paper.probes, paper=reproduction.QUICK_PROBES),
             size=size,
         )
-    paper = theirs.shortened(paper, steps)
-    files, (folder, run), history = (
-        find_shapes(shapes),
-        _begin("overfit", resume, session),
-        dict[str, Any](),
-    )
+    paper, usual = theirs.shortened(paper, steps), as_released.SCHEDULE
+    asked: dict[str, Any] = {
+        "schedule": replace(usual, steps=steps or usual.steps),
+        "points": size or as_released.POINTS,
+        "seed": session.seed,
+    }
+    if quick:
+        asked["probes"] = replace(as_released.PROBES, count=60)
+        asked |= {"width": 64, "layers": 2, "heads": 4}
+    files, (folder, run) = find_shapes(shapes), _begin("overfit", resume, session)
+    history: dict[str, Any] = {}
     names = Counter(path.stem for path in files)
 
     def measure(path: Path) -> Measured:
         name = path.stem if names[path.stem] == 1 else f"{path.parent.name}-{path.stem}"
         sample, rows = samples.Sample.of_file(path, n, k, fitted.SAMPLE_SEED), list[Record]()
+        kept = folder / "checkpoints" / name
         if way != "ours":
-            own = replace(
-                run,
-                folder=folder / "checkpoints" / name / "paper",
-                validate_every=theirs.VALIDATE_EVERY,
-            )
+            own = replace(run, folder=kept / "paper", validate_every=theirs.VALIDATE_EVERY)
             if released:
-                usual = as_released.SCHEDULE
-                schedule = replace(usual, steps=steps or usual.steps)
-                probes = replace(as_released.PROBES, count=60) if quick else as_released.PROBES
-                sizes = {"width": 64, "layers": 2, "heads": 4} if quick else {}
-                rows += as_released.learn_released(
-                    sample,
-                    k,
-                    own,
-                    schedule,
-                    probes,
-                    size or as_released.POINTS,
-                    session.seed,
-                    **sizes,
-                )
+                rows += as_released.learn_released(sample, k, own, **asked)
             else:
                 rows += theirs.learn_their_way(sample, k, paper, own)
             history[sample.shape.name] = rows[0].pop("history")
         if way != "paper":
-            own = replace(
-                run,
-                folder=folder / "checkpoints" / name / "ours",
-                validate_every=fitted.VALIDATE_EVERY,
-            )
+            own = replace(run, folder=kept / "ours", validate_every=fitted.VALIDATE_EVERY)
             rows += fitted.learn_shape(sample, k, settings, own)[0]
         return rows, {}
 
@@ -405,7 +386,11 @@ def images(
         )
     protocol, fitted = experiment.Protocol(runs, n, ks, chosen, session.seed, unit), {}
     folder, run = _begin(f"images-{features.stem}", resume, session)
-    read, scored = read_table(train or features, labels), None
+    scored = read_table(features, labels)
+    read = scored if train is None else read_table(train, labels)
+    if scored.labels is None:
+        raise InputError(f"the protocol compares clusters with labels, {features.name} has none")
+    x, y = np.asarray(scored.features), np.asarray(scored.labels)
     if extractor and read.features.shape[1] not in COLUMNS_OF[extractor]:
         expected = " or ".join(map(str, COLUMNS_OF[extractor]))
         raise InputError(
@@ -413,10 +398,11 @@ def images(
             f"{read.features.shape[1]}: leave --dataset and --extractor out"
         )
     if way != "ours":
-        rows = protocol.rows(np.asarray(read.features), np.arange(len(read.features)))
+        rows = protocol.rows(np.asarray(read.features))
         some = np.random.default_rng(recipe.seed).permutation(len(rows))
         if train is None:  # what is trained and tuned on is not scored
-            some, scored = np.split(some, [len(some) // 2])
+            some, others = np.split(some, [len(some) // 2])
+            x, y = x[others], y[others]
         if dataset is None and read.labels is not None:
             recipe, _ = tune(recipe, rows[some], np.asarray(read.labels)[some])
         basis = learn_rows(recipe, torch.from_numpy(rows[some]), run)
@@ -426,9 +412,7 @@ def images(
             *(chosen if way == "both" else [m for m in chosen if m not in ("direct", "network")]),
         ]
     protocol = replace(protocol, methods=chosen)
-    report = experiment.run(
-        features, protocol, folder, labels=labels, jobs=jobs, fitted=fitted, scored=scored
-    )
+    report = experiment.run(features.stem, x, y, protocol, folder, jobs, fitted)
     lines = image_lines(report.rows, features.stem, recipe, dataset is not None, quick)
     _finish(
         report,

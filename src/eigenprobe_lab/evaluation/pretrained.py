@@ -157,7 +157,7 @@ def stages(columns: Tensor, smoother: Smoother, k: int) -> Iterable[tuple[str, T
         first = first + 1e-7 * first.norm() / len(first) * noise
         q, _ = torch.linalg.qr(first)
     if columns.shape[1] > k:
-        q, _, present = widen(first, columns[:, k:])
+        q, present = widen(first, columns[:, k:])
         q = q[:, present]
     yield "feed-forward", q[:, :k]
     yield "Ritz", (q @ ritz(q, smoother)[1])[:, :k]

@@ -68,7 +68,6 @@ class GeneralisationRecipe:
         default_factory=lambda: Probes(500, steps=20, k=15, sigma=0.1, self_loops=True)
     )
     preset: str = "generalisation"
-    sizes: dict[str, Any] | None = None
     norm: Literal["before", "after"] = "after"
     even: bool = True
     damaged: bool = False
@@ -82,11 +81,10 @@ class GeneralisationRecipe:
     def network(self, seed: int) -> torch.nn.Module:
         """The network before training."""
         generator = torch.Generator().manual_seed(seed)
-        sizes = self.sizes or {}
         if self.norm == "before":
-            network: torch.nn.Module = networks.build(self.preset, 3, self.k, generator, **sizes)
+            network: torch.nn.Module = networks.build(self.preset, 3, self.k, generator)
         else:
-            known = networks.config(self.preset, **sizes)
+            known = networks.config(self.preset)
             if not isinstance(known, networks.TransformerConfig):
                 raise InputError(f"norm='after' needs a transformer, {self.preset!r} is none")
             with torch.random.fork_rng():
@@ -159,7 +157,7 @@ def amortise(
     cosines = OracleCosine([framed_sample(sample) for sample in samples], r.validate_every)
     run = run.watched(cosines) if samples else run
     data = ManifoldData(ProbedClouds(r), steps=r.steps * r.accumulate)
-    chosen = (r.preset, r.sizes, r.norm, r.even, r.damaged)
+    chosen = (r.preset, r.norm, r.even, r.damaged)
     source = {"network": str(chosen), "points": str(r.points)}
     trainer = train(module, data, replace(run, accumulate=r.accumulate, source=source))
     module.to(trainer.strategy.root_device).eval()

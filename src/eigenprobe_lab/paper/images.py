@@ -39,7 +39,6 @@ from sklearn.manifold import TSNE, Isomap, SpectralEmbedding
 from eigenprobe.errors import InputError, extra
 from eigenprobe.host.tables import Record, Row
 from eigenprobe.io.mesh import Array
-from eigenprobe.io.tables import read_table
 from eigenprobe.manifold import OptimalApproximationEigenmaps
 from eigenprobe.manifold.coordinates import COSINE_COLUMNS, on_sphere
 from eigenprobe_lab.evaluation import reports as tables
@@ -201,16 +200,16 @@ class Protocol:
             )
         subsets = [self.subset(labels, run) for run in range(self.runs)]
         tasks = (
-            (self.rows(features, rows), labels[rows], name, run, fitted)
+            (self.rows(features[rows]), labels[rows], name, run, fitted)
             for run, rows in enumerate(subsets)
             for name in self.methods
         )
         results = in_parallel(self._one, tasks, "runs", self.runs * len(self.methods), jobs)
         return [record for result in results for record in result]
 
-    def rows(self, features: Array, chosen: Array) -> Array:
-        """Some rows in single precision, of length one where asked."""
-        x = np.asarray(features[chosen], np.float32)
+    def rows(self, features: Array) -> Array:
+        """Rows in single precision, of length one where asked."""
+        x = np.asarray(features, np.float32)
         if not self.unit or x.shape[1] < COSINE_COLUMNS:
             return x
         return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.finfo(np.float32).tiny)
@@ -277,35 +276,22 @@ class Images(tables.Report):
 
 
 def run(
-    features: Path,
+    name: str,
+    x: Array,
+    y: Array,
     protocol: Protocol,
     out: Path,
-    *,
-    labels: str | None = None,
     jobs: int = 1,
     fitted: Fitted | None = None,
-    scored: Array | None = None,
 ) -> Images:
-    """Run the protocol on a table with labels and write its tables and figure into ``out``.
-
-    ``scored`` are the rows of the table that count; those that something was trained on must not.
+    """Run the protocol on features ``x (n, d)`` and labels ``y (n,)`` of a table of some name, and
+    write its tables and figure into ``out``; rows that something was trained on are not among them.
     """
-    table = read_table(features, labels)
-    if table.labels is None:
-        raise InputError(f"the protocol compares clusters with labels, {features.name} has none")
-    x, y = np.asarray(table.features), np.asarray(table.labels)
-    if scored is not None:
-        x, y = x[scored], y[scored]
     records = protocol.records(x, y, jobs, fitted)
     failed = {
         f"{METHODS[r['method']]}, run {r['run']}": r["error"] for r in records if "error" in r
     }
-    facts = {
-        "table": features.stem,
-        "rows": len(y),
-        "columns": x.shape[1],
-        "classes": len(np.unique(y)),
-    }
+    facts = {"table": name, "rows": len(y), "columns": x.shape[1], "classes": len(np.unique(y))}
     result = Images(summarise(records), failed, facts | asdict(protocol)).write(out, "images")
     tables.write_csv(out / "records.csv", records)
     files = [out / "records.csv"]
@@ -313,10 +299,10 @@ def run(
         from eigenprobe.viz.charts import embeddings
 
         rows = protocol.subset(y, 0)
-        chosen, seed = protocol.rows(x, rows), protocol.seed
+        chosen, seed = protocol.rows(x[rows]), protocol.seed
         pictures = {
-            METHODS[name]: embed(name, chosen, (2,), seed, fitted)[0][2]
-            for name in protocol.methods
+            METHODS[method]: embed(method, chosen, (2,), seed, fitted)[0][2]
+            for method in protocol.methods
         }
         files.append(out / "embeddings.png")
         embeddings(pictures, y[rows], files[-1])

@@ -70,7 +70,6 @@ class ImagesRecipe:
     vectors: int = 11
     probes: int = 300
     sample: int = 5000
-    loss: Literal["sampled", "expected"] = "sampled"
     steps: int = 2000
     rate: float = 5e-4
     clip: float = 0.01
@@ -143,10 +142,10 @@ def learn_rows(recipe: ImagesRecipe, points: torch.Tensor, how: RunSettings) -> 
     size = min(r.sample, len(points))
     # A GPU takes the subsets of a step side by side; on a processor their activations would fill
     # the memory.
-    clouds = r.accumulate if r.loss == "sampled" and how.where.type == "cuda" else 1
+    clouds = r.accumulate if how.where.type == "cuda" else 1
     settings = FitSettings(
         smoother="row",
-        loss=r.loss,
+        loss="sampled",
         probes=ProbeSettings(
             "row", r.smoothing_steps, count=r.probes, paper=paper, smoother=smoother
         ),
@@ -154,7 +153,7 @@ def learn_rows(recipe: ImagesRecipe, points: torch.Tensor, how: RunSettings) -> 
         sizes=NETWORK
         | {"head": HEAD[r.extractor], "width": r.width, "feedforward": r.width, "heads": r.heads},
         optimisation=schedule,
-        resamplings="fresh" if r.loss == "sampled" else 4 if len(points) > size else 1,
+        resamplings="fresh",
         subset="uniform",
         clouds=clouds,
         size=size,

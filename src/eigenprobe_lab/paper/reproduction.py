@@ -1,7 +1,6 @@
 """One table of the paper's experiments, each by its own way and by ours.
 
-    setting | data | published | the paper's way here | closed form of its probes | ours | remark |
-    command
+    setting | data | published | the paper's way here | closed form of its probes | ours | remark
 
 The closed form of the paper's own probes is the span that rebuilds them best on one sampling; the
 hybrid loss of a trained basis may be smaller, because it also chooses the mass.  A published
@@ -32,7 +31,6 @@ COLUMNS = (
     "closed form of its probes",
     "ours",
     "remark",
-    "command",
 )
 THEIRS = "the paper's way"
 CLOSED, ORACLE, OURS = "closed form of its probes", "the oracle's vectors", "closed form"
@@ -41,7 +39,7 @@ QUICK_PROBES = Probes(
 )  # a few hundred points are further apart than 4000
 REASONS = {
     "quick": "small sizes: it runs, no more",
-    "toy": "the paper shows a figure",
+    "toy": "the paper shows a figure; ours is the expected loss",
     "shape": "the probes follow the density of the points",
     "unknown": "not a shape of the paper",
     "unseen": "{steps} steps here; 200 000 scans and models for 100 epochs there",
@@ -70,7 +68,7 @@ def toy_lines(rows: Rows) -> list[dict[str, str]]:
     """Five functions on the interval; the paper shows them in a figure, without numbers."""
     paper, ours = (cell(rows, FUNCTIONS[1:], loss=title) for title in LOSSES.values())
     about = ("|cosine| with cos pi x, 2 pi x, 3 pi x, 4 pi x", "100 points of the interval", "none")
-    return [line(*about, paper, "-", f"{ours} (expected loss)", REASONS["toy"])]
+    return [line(*about, paper, "-", ours, REASONS["toy"])]
 
 
 def shape_lines(rows: Rows, ks: Sequence[int], quick: bool = False) -> list[dict[str, str]]:
@@ -82,7 +80,7 @@ def shape_lines(rows: Rows, ks: Sequence[int], quick: bool = False) -> list[dict
     reason = why or DIFFERENT.get(shape, ("", REASONS["shape"]))[1]
     setting = f"one shape, |cosine| k <= {' / '.join(map(str, ks))}"
     lines = [line(setting, shape, cell([printed], cosines, "none"), *found, reason)]
-    return [*lines, *eigenvalue_lines(rows, shape, [printed], why)]
+    return [*lines, *eigenvalue_lines(rows, shape, [printed])]
 
 
 def _theirs(rows: Rows) -> str:
@@ -90,7 +88,7 @@ def _theirs(rows: Rows) -> str:
     return RELEASED if any(row["method"] == RELEASED for row in rows) else THEIRS
 
 
-def eigenvalue_lines(rows: Rows, data: str, printed: Rows, why: str) -> list[dict[str, str]]:
+def eigenvalue_lines(rows: Rows, data: str, printed: Rows) -> list[dict[str, str]]:
     """Errors of eigenvalues by largest errors, with what the same estimator gives without any
     learning, and by Rayleigh quotients of the same vectors."""
     theirs, key = _theirs(rows), "discrepancy"
@@ -99,14 +97,13 @@ def eigenvalue_lines(rows: Rows, data: str, printed: Rows, why: str) -> list[dic
         for name in ("random weights", "polynomials", ORACLE)
         if any(row["method"] == name for row in rows)
     )
-    published = cell(printed, [key], "none")
     return [
         line(
             "eigenvalues by largest errors, relative error",
             data,
-            published,
+            cell(printed, [key], "none"),
             *(cell(rows, [key], method=method) for method in (theirs, CLOSED, OURS)),
-            why or f"by the same estimator: {remark}",
+            f"by the same estimator: {remark}",
         ),
         line(
             "the same vectors, Rayleigh quotients",
@@ -114,7 +111,7 @@ def eigenvalue_lines(rows: Rows, data: str, printed: Rows, why: str) -> list[dic
             "none",
             *(cell(rows, [f"{key}_rayleigh"], method=method) for method in (theirs, CLOSED)),
             "-",
-            why or "not the paper's estimator",
+            "not the paper's estimator",
         ),
     ]
 

@@ -115,6 +115,9 @@ def test_reproduce_images(run: Run) -> None:
     words += " --methods pca direct --out i"
     out = done(run(words), "i/images.json", "i/images.md")
     assert "PCA" in out and "NMI" in out
+    np.savez("bare.npz", features=np.ones((5, 2)))
+    code, _, err = run("reproduce images bare.npz --way ours --methods pca")
+    assert code == 2 and "bare.npz has none" in err
 
 
 def test_an_interrupted_experiment_goes_on_from_its_checkpoint(run: Run) -> None:

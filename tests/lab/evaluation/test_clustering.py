@@ -54,7 +54,9 @@ def test_scores_of_known_clusterings(rng: np.random.Generator) -> None:
 def test_protocol_runs_and_writes_the_papers_table(tmp_path: Path, table: Path) -> None:
     out = tmp_path / "out"
     methods = ["direct", "network", "laplacian", "pca", "isomap"]
-    result = images.run(table, Protocol(2, 120, (2, 5), methods), out)
+    with np.load(table) as kept:
+        x, y = kept["features"], kept["labels"]
+    result = images.run("blobs", x, y, Protocol(2, 120, (2, 5), methods), out)
     assert len((out / "records.csv").read_text().splitlines()) == 1 + 2 * 2 * len(methods)
     assert [(row["k"], row["method"]) for row in result.rows] == [
         (k, m) for k in (2, 5) for m in methods

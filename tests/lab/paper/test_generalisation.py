@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,17 @@ import torch
 
 from eigenprobe.errors import InputError
 from eigenprobe.io.shapes import Shape
-from eigenprobe.probes.probes import Probes
+from eigenprobe.probes import Probes, nested_basis, prefix_errors
+from eigenprobe.training import RunSettings
 from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.factory.recipes import run_recipe
-from eigenprobe_lab.paper.generalisation import GeneralisationRecipe, ProbedClouds, framed_sample
+from eigenprobe_lab.paper.generalisation import (
+    GeneralisationRecipe,
+    ProbedClouds,
+    amortise,
+    framed_sample,
+)
+from eigenprobe_lab.paper.overfit import best_of_probes
 from tests.lab.paper.test_meshes import icosahedron
 
 SMALL = {"clouds": 2, "points": 80, "k": 4, "chunk": 4, "renew": 2, "preset": "tiny"}
@@ -78,3 +86,25 @@ def test_it_trains_on_a_file_of_meshes_and_goes_on(tmp_path: Path) -> None:
     recipe_run(tmp_path / "run", *words, "steps=4")  # from the weights and moments of step 2
     state = torch.load(tmp_path / "run" / "last.ckpt", weights_only=True)
     assert state["global_step"] == 4
+
+
+def test_training_lowers_the_loss_of_clouds_it_has_not_seen() -> None:
+    """Towards that of the closed form of the probes."""
+    probes = Probes(60, steps=10, k=8, sigma=0.4, self_loops=True)
+    sizes = SMALL | {"points": 100, "k": 5, "clouds": 4, "chunk": 8, "renew": 4}
+    recipe = GeneralisationRecipe(
+        80, rate=0.01, probes=probes, accumulate=1, validate_every=0, **sizes
+    )
+    module, _ = amortise(recipe, RunSettings(device="cpu", logs=False))
+    batch = ProbedClouds(replace(recipe, seed=1)).at(0)
+    drawn = batch.probes(torch.Generator().manual_seed(0)).double()
+
+    def loss(features: torch.Tensor) -> float:
+        q = nested_basis(features.double())
+        errors = prefix_errors(q, drawn, q[..., 0].square()).mean()
+        return float(errors / drawn.square().sum(-2).mean())
+
+    with torch.no_grad():
+        untrained, trained = (loss(f(batch.points)) for f in (recipe.network(1), module.network))
+    best = loss(torch.stack([best_of_probes(x, probes, 5) for x in batch.points]))
+    assert untrained - trained > 0.1 * (untrained - best) > 0

@@ -11,7 +11,6 @@ from sklearn.datasets import make_blobs
 
 from eigenprobe.errors import InputError
 from eigenprobe_lab.factory import recipes
-from eigenprobe_lab.paper import images
 from eigenprobe_lab.paper.images import Protocol, class_weights, embed, summarise, weighted_subset
 
 RECIPE = Path(__file__).parents[3] / "src" / "eigenprobe_lab" / "recipes" / "paper_images.yaml"
@@ -57,10 +56,9 @@ def test_protocol_does_not_depend_on_the_jobs(table: Path) -> None:
 
 def test_rows_of_length_one_are_for_every_method() -> None:
     wide = np.random.default_rng(0).normal(size=(30, 80)) * np.arange(1, 31)[:, None]
-    chosen = np.arange(10)
-    np.testing.assert_allclose(np.linalg.norm(Protocol().rows(wide, chosen), axis=1), 1, rtol=1e-5)
-    np.testing.assert_allclose(Protocol(unit=False).rows(wide, chosen), wide[:10], rtol=1e-6)
-    np.testing.assert_allclose(Protocol().rows(wide[:, :20], chosen), wide[:10, :20], rtol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(Protocol().rows(wide), axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(Protocol(unit=False).rows(wide), wide, rtol=1e-6)
+    np.testing.assert_allclose(Protocol().rows(wide[:, :20]), wide[:, :20], rtol=1e-6)
 
 
 def test_recipe_errors(tmp_path: Path) -> None:
@@ -74,14 +72,11 @@ def test_recipe_errors(tmp_path: Path) -> None:
         recipes.load_recipe(RECIPE, ["kind=pretrain"])
 
 
-def test_protocol_errors(tmp_path: Path) -> None:
+def test_protocol_errors() -> None:
     with pytest.raises(InputError, match="unknown method 'magic'"):
         Protocol(methods=["magic"])
     with pytest.raises(InputError, match="must be positive, got 0"):
         Protocol(runs=0)
-    np.savez(tmp_path / "bare.npz", features=np.ones((5, 2)))
-    with pytest.raises(InputError, match=r"bare\.npz has none"):
-        images.run(tmp_path / "bare.npz", Protocol(), tmp_path)
 
 
 @pytest.mark.parametrize("name", ["pca", "isomap", "laplacian_sphere"])

@@ -232,7 +232,12 @@ start().then((data) => {
   themeListeners.push(() => { charts(); mark(); });
   show();
   if (data.again) {
-    new EventSource("choice").onmessage = (e) => { const changes = JSON.parse(e.data); Object.assign(state, changes); if ("playing" in changes) play(changes.playing); show(); };
+    let asked = 0;
+    setInterval(async () => {
+      const told = await fetch("choice").then((answer) => answer.json()).catch(() => null);
+      if (!told || told.asked === asked) return;
+      asked = told.asked; Object.assign(state, told.choice); play(state.playing); show();
+    }, 300);
     tell = () => fetch("choice", { method: "POST", body: JSON.stringify(state) }).catch(() => {});
     const { again } = data, form = $("again");
     form.hidden = false;
