@@ -58,8 +58,8 @@ class Decision:
     bold: float = 0.5
     # ... by the share of such points, from the one to the other
     doubtful: tuple[float, float] = (0.1, 0.6)
-    # median logit of the judged edges of a surface; where it is higher, as on trees and streets, the
-    # network finds most edges odd and none an exception
+    # median logit of the judged edges of a surface; where it is higher, as on trees and streets,
+    # the network finds most edges odd, and none is an exception
     usual: float = -3.0
     # logit up to which a cut edge is in doubt: it keeps a share of its weight ...
     certain: float = 3.0
