@@ -4,14 +4,23 @@ BIN := .venv/bin
 READY := .venv/.ready
 WORKERS ?= 2
 
-.PHONY: demo test fuzz mutants lint types format docs bench results results-gpu readme lines clean
+.PHONY: demo test test-long test-all fuzz mutants lint types format docs bench results results-gpu readme lines clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
 	$(BIN)/eigenprobe demo --out demo
 
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations 25
+
+# A few minutes.
 test: lint types
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations 25
+	$(PYTEST) -m "not long"
+
+# All other tests: known spectra by the hundred, odd arrays and files, pages in a browser, training.
+test-long: $(READY)
+	$(PYTEST) -m long
+
+test-all: test test-long
 
 # 10,000 odd arrays and 3,333 damaged files, the same ones every time: some minutes.
 fuzz: $(READY)

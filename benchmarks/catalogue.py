@@ -117,12 +117,11 @@ RESULTS = {
     "maps.json": _bench(f"maps {TABLES}", "layout", n=240, k=6),
     "scale_cpu.json": _bench("scale", "decomposition", **CLOUD),
     "scale_cuda.json": _bench("scale --device cuda", "decomposition", **CLOUD),
-    "noisy_cuda.json": _bench("noisy --device cuda", "decomposition", **CLOUD),
+    "noisy_cuda.json": _bench("noisy --device cuda", "noisy", n=4000, k=12),
     "sweep_cpu.json": _bench("sweep --rows 10000 --device cpu --umap", "table", n=300, k=6),
     "sweep_cuda.json": _bench(
         "sweep --rows 10000 --large 1000000 300000 --device cuda --minutes 4", "table", n=300, k=6
     ),
-    "cluster.json": _bench("cluster", "table", n=300, k=6),
     "robustness.json": _bench(
         f"robustness {DATA}/mpz14", "alignment", **SHAPE, methods=["direct", "pretrained"]
     ),

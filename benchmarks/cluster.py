@@ -3,9 +3,9 @@ on the way.
 
     python -m benchmarks.cluster [--rows 2000000] [--chunks 40] [--shapes 40]
 
-Both are done once more in this process: the largest relative difference of the answers is part of
-the result, with the seconds of both and whether a worker was lost before the end. Rows are noisy
-points of a Swiss roll, shapes are random ellipsoids.
+Both are done once more in this process: the largest relative difference of the answers is printed,
+with the seconds of both and whether a worker was lost before the end. Rows are noisy points of a
+Swiss roll, shapes are random ellipsoids.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 import eigenprobe as ep
-from benchmarks.record import facts, write
 from eigenprobe.cli import main as command
 
 SPREAD = {
@@ -141,7 +140,6 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=value)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    result: dict[str, Any] = facts("cluster", "cpu", options, peers=("dask", "distributed"))
     with (
         LocalCluster(**SPREAD) as local,
         Client(local) as client,
@@ -151,9 +149,7 @@ def main() -> None:
             ("folder", lambda: folder(client, options.shapes, Path(place))),
             ("table", lambda: table(client, options.rows, options.chunks)),
         ):
-            result[name] = call()
-            print(f"  {name}: {result[name]}", flush=True)
-            write("cluster.json", result)
+            print(f"  {name}: {call()}", flush=True)
 
 
 if __name__ == "__main__":

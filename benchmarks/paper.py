@@ -53,7 +53,7 @@ from benchmarks.trained_probes import train_and_measure
 from eigenprobe import Basis, geometry
 from eigenprobe.extensions import NetworkExtension
 from eigenprobe.geometry.draws import sample_volume
-from eigenprobe.host.files import Archive, plain, write_npz
+from eigenprobe.host.files import plain, reading_npz, write_npz
 from eigenprobe.io.tables import read_table
 from eigenprobe.points import Frame
 from eigenprobe.training import RunSettings
@@ -585,7 +585,7 @@ def figure(o: argparse.Namespace) -> None:
 
     (name,) = o.names or ABLATED[:1]
     sample = Sample.load(o.data / f"{name}.npz", o.k)
-    with Archive(o.state / f"paper_overfit_{name}.npz") as archive:
+    with reading_npz(o.state / f"paper_overfit_{name}.npz") as archive:
         q = torch.as_tensor(archive["q"]).double()
     q = torch.linalg.qr(q).Q * q.sum(0).sign()[0]
     local = Frame.of(torch.as_tensor(sample.shape.vertices))(

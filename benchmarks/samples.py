@@ -59,6 +59,15 @@ def decomposition(n: int, k: int, seed: int = 0) -> Numbers:
     return {"eigenvalues": basis.eigenvalues, "mass": np.sort(basis.mass)[:: n // 10]}
 
 
+def noisy(n: int, k: int, seed: int = 0) -> Numbers:
+    from benchmarks.noisy import cloud
+    from eigenprobe import decompose
+
+    rng = np.random.default_rng(seed)
+    x = cloud("torus", n, rng) + 0.01 * rng.standard_normal((n, 3))
+    return {"eigenvalues": decompose(x, k).eigenvalues}
+
+
 def uncertainty(n: int, k: int, seed: int = 0) -> Numbers:
     from eigenprobe import decompose
 
@@ -322,6 +331,7 @@ SAMPLES: dict[str, Callable[..., Numbers]] = {
     call.__name__: call
     for call in (
         decomposition,
+        noisy,
         uncertainty,
         operators,
         alignment,

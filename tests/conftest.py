@@ -38,6 +38,12 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """What opens a browser is long, too."""
+    if item.get_closest_marker("browser"):
+        item.add_marker("long")
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say at the end what was not tested here, and why."""
     skipped = terminalreporter.stats.get("skipped", [])

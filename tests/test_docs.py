@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import doctest
+import inspect
 import json
 import re
 import runpy
@@ -161,7 +162,7 @@ def _with(command: str, extra: str) -> str:
     """
     words, instead = shlex.split(command), re.split(r"(?:^| )(?=--?[a-z])", extra)
     _, *given = words  # what is shown is a command too
-    cli.commands(given).parse_args(given, exit_on_error=False, print_error=False)
+    cli.commands().parse_args(given, exit_on_error=False, print_error=False)
     for option, *values in map(str.split, filter(None, instead)):
         if option in words:
             start = words.index(option)
@@ -212,6 +213,7 @@ def _check_extras(requirement: str) -> None:
     assert set(asked) <= set(extras), requirement
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "script", sorted((ROOT / "examples").glob("*.py")), ids=lambda script: script.name
 )
@@ -349,3 +351,13 @@ def test_rounded_times_of_the_scaling_page_are_those_of_the_file() -> None:
         and round(max(row["MiB"] for row in noisy) / 1024) == 4
     )
     assert "take less than 2 s and 4 GiB on one H200" in " ".join(page.split())
+
+
+def test_every_entry_of_the_api_lists_its_parameters() -> None:
+    for name in re.findall(r"<!-- api: (\S+) -->", (ROOT / "docs" / "api.md").read_text()):
+        if name.startswith("errors."):
+            continue
+        module, _, last = name.rpartition(".")
+        entry = getattr(import_module(f"eigenprobe.{module}"), last)
+        takes = set(inspect.signature(entry).parameters) - {"args", "kwargs"}
+        assert not takes or "Parameters\n" in entry.__doc__, name

@@ -75,6 +75,7 @@ def found(command: list[str], folder: Path) -> list[str]:
     ).stdout.splitlines()
 
 
+@pytest.mark.long
 def test_mypy_understands_a_users_script(tmp_path: Path) -> None:
     path, names = script(tmp_path)
     config = ["--follow-imports", "silent", "--ignore-missing-imports", "--python-version", "3.11"]
@@ -84,6 +85,7 @@ def test_mypy_understands_a_users_script(tmp_path: Path) -> None:
     assert len({line.split(":")[1] for line in lines if "error:" in line}) == len(WRONG), lines
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not importlib.util.find_spec("basedpyright"), reason="no basedpyright")
 def test_pyright_understands_a_users_script(tmp_path: Path) -> None:
     path, names = script(tmp_path)

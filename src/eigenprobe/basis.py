@@ -119,6 +119,14 @@ class Basis(Generic[A]):
     projection. A basis equals itself only: two decompositions are compared by
     ``evaluation.compare``.
 
+    Parameters
+    ----------
+    normalized, mass, eigenvalues, points, info
+        As below; `decompose` makes a basis, and nobody else has to.
+    extension, faces, rows, short_cuts, lifted, source
+        What it knows of the rest: values at new points, the mesh, the rows of the file, the edges
+        that were cut, and what made it.
+
     Attributes
     ----------
     vectors
@@ -401,7 +409,24 @@ class Basis(Generic[A]):
         return self._map(_numpy)
 
     def torch(self, device: torch.device | str = "cpu") -> Basis[Tensor]:
-        """The same basis with torch tensors on ``device``."""
+        """The same basis with torch tensors.
+
+        Parameters
+        ----------
+        device
+            Where they lie.
+
+        Returns
+        -------
+        Basis
+
+        Examples
+        --------
+        >>> from eigenprobe import decompose
+        >>> basis = decompose(np.random.default_rng(0).normal(size=(300, 3)), k=4)
+        >>> type(basis.torch().vectors).__name__
+        'Tensor'
+        """
         return self._map(lambda a: moved(torch.as_tensor(a), device))
 
     def as_given(self, origin: Origin) -> Basis:
@@ -554,8 +579,27 @@ class Basis(Generic[A]):
         write_report(path, self, **{"faces": self.faces, "facts": self.info, **options})
 
     def show(self, values: Any = None, **options: Any) -> Any:
-        """The report, live in the browser, with functions ``(n,)`` of your own by their names;
-        ``options`` are those of `viz.viewer.serve`, which returns at once (``block=False``).
+        """The report, live in the browser.
+
+        Parameters
+        ----------
+        values
+            Functions ``(n,)`` of your own to show on the shape: by their names, or one.
+        options
+            Of `viz.viewer.serve`, which returns at once (``block=False``).
+
+        Returns
+        -------
+        Viewer
+            With `set`, `choice`, `url` and `stop`.
+
+        Examples
+        --------
+        >>> from eigenprobe import decompose
+        >>> basis = decompose(np.random.default_rng(0).normal(size=(300, 3)), k=4)
+        >>> viewer = basis.show(values={"height": basis.points[:, 2]})
+        >>> viewer.set(index=3)
+        >>> viewer.stop()
         """
         from .viz.page import open_browser
         from .viz.viewer import serve

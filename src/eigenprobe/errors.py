@@ -30,7 +30,13 @@ EXTRAS = {  # the extra that brings a package
 
 
 class InputError(ValueError):
-    """The input cannot be used. The message is one line: what was expected and what came."""
+    """The input cannot be used. The message is one line: what was expected and what came.
+
+    Parameters
+    ----------
+    message
+        Whose line breaks become spaces.
+    """
 
     def __init__(self, message: object = "") -> None:
         # A matrix in a message has many lines.

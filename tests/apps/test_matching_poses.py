@@ -16,6 +16,8 @@ import pytest
 import eigenprobe as ep
 from eigenprobe.apps import match
 
+pytestmark = pytest.mark.long
+
 VECTORS = 50
 
 

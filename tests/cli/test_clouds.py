@@ -316,11 +316,22 @@ def test_warnings_and_rows_reach_every_output(
     trimesh.creation.capsule().export("capsule.ply")
     x = np.random.default_rng(0).normal(size=(200, 3))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
+    np.savetxt("a.xyz", np.concatenate([x, x + [9, 0, 0]]))
     x[5] = np.nan
     np.column_stack([x, np.full(200, 0.5)]).astype("<f4").tofile("frame.bin")
-    words = ["decompose", "capsule.ply", "frame.bin", "-k", "4", "--keep-rows", "--no-report"]
+    words = [
+        "decompose",
+        "capsule.ply",
+        "frame.bin",
+        "a.xyz",
+        "-k",
+        "4",
+        "--keep-rows",
+        "--no-report",
+    ]
     assert main([*words, "--out", "o"]) == 0
-    assert "drawn on its faces" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "drawn on its faces" in err and "warning: a.xyz: the cloud has 2 separate parts" in err
     for name, told in (("capsule", "drawn on its faces"), ("frame", "1 pixels without a return")):
         summary = json.loads(Path(f"o/{name}/summary.json").read_text())
         assert told in summary["warnings"][0]

@@ -41,6 +41,15 @@ UNUSABLE = [
     ("decompose broken.yaml", "expected one of"),
     ("decompose bunny.obj -k 5000", "5000"),
     ("decompose bunny.obj -k 0", "0"),
+    ("decompose bunny.obj --refine 2", "'direct' does not know the option 'refine', which is one"),
+    ("decompose bunny.obj -m network --steps -3 -q", "steps must be at least 0, got -3"),
+    ("decompose bunny.obj --bandwidth -1", "bandwidth must be above 0, got -1.0"),
+    (
+        "decompose bunny.obj -m pretrained --steps 2",
+        "'pretrained' does not know the option 'steps'",
+    ),
+    ("decompose bunny.obj -m pretrained --smoother row", "does not take smoother"),
+    ("decompose bunny.obj -m network --neighbours plain", "neighbours by name is known to method"),
     ("decompose cloud.xyz --volume", "needs a closed mesh"),
     ("decompose bunny.obj --samples -1", "--samples"),
     ("decompose bunny.obj --device cuda:77", "device 'cuda:77' cannot be used here"),
@@ -120,8 +129,9 @@ def test_signals(sent: signal.Signals, code: int, run: Run) -> None:
     program = (
         "import sys, time, eigenprobe.host.files\n"
         "from pathlib import Path\n"
-        "from eigenprobe.cli import main\nfrom eigenprobe_lab.cli import experiments\n"
-        "def toy1d(*, session):\n"
+        "from eigenprobe.cli import main\nfrom eigenprobe.cli.session import SHARED, Session\n"
+        "from eigenprobe_lab.cli import experiments\n"
+        "def toy1d(*, session: Session = SHARED):\n"
         "    'Slow.'\n"
         "    with eigenprobe.host.files.atomic_path(Path('w/big.json')) as path:\n"
         "        path.write_text('half'); print('ready', flush=True); time.sleep(60)\n"

@@ -1,8 +1,8 @@
 """Odd arrays and damaged files: every input is ok or an `InputError`, and what is ok obeys the laws
 of a basis.
 
-``make test`` tries 300 arrays and 100 files; ``make fuzz`` sets EIGENPROBE_FUZZ to the number of
-arrays (and a third as many files). Seeded: the same inputs on every run, or those of
+``make test-long`` tries 300 arrays and 100 files; ``make fuzz`` sets EIGENPROBE_FUZZ to the number
+of arrays (and a third as many files). Seeded: the same inputs on every run, or those of
 EIGENPROBE_FUZZ_SEED.
 """
 
@@ -37,7 +37,11 @@ PHASES = (Phase.explicit, Phase.generate)  # shrinking a slow failure takes long
 DTYPES = ("f8", "f4", "f2", ">f8", "i8", "i2", "u1", "bool", "c16", "U4", "O")
 KINDS = ("normal", "grid", "copies", "line", "clusters", "sphere", "constant", "stray")
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(60 + 2 * COUNT)]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.timeout(60 + 2 * COUNT),
+]
 
 
 def drawn(kind: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:

@@ -114,6 +114,7 @@ def test_layers_components_pseudotime_and_map(rows: tuple[np.ndarray, np.ndarray
         ep.interop.eigenmaps(adata, layer="raw")
 
 
+@pytest.mark.long
 def test_the_graph_of_bundled_cells_has_their_kinds() -> None:
     """Louvain on the graph finds the kinds of the cells as well as on that of the principal
     components, within the spread of its seeds; on a graph of the coordinates it falls into twice as

@@ -95,13 +95,10 @@ def test_vtk_surfaces(tmp_path: Path, title: str) -> None:
     "text, told",
     [
         ("BINARY\nDATASET POLYDATA\nPOINTS 1000000000 double\n0 0 0", "cannot read"),
-        (
-            "ASCII\nDATASET POLYDATA\nPOINTS 2 double\n0 0 0      1 1\n",
-            "the file is damaged, or not",
-        ),
+        ("ASCII\nDATASET POLYDATA\nPOINTS 2 double\n0 0 0      1 1\n", "cannot read"),
         (
             "ASCII\nDATASET POLYDATA\nPOINTS 1 double\n0 0 0\nPOLYGONS 1000000000 3\n3 0 0\n",
-            "the file is damaged, or not",
+            "cannot read",
         ),
         (
             "ASCII\nDATASET STRUCTURED_POINTS\nDIMENSIONS 2 2 2\n",

@@ -76,20 +76,6 @@ def test_a_number_that_is_missing_is_named(tmp_path) -> None:
         load(tmp_path / "bad.npy")
 
 
-def test_a_two_gigabyte_file_opens_at_once(tmp_path) -> None:
-    """A sparse file: 2 GB of zeros to the reader, nothing on the disk; only its first block is
-    looked at here.
-    """
-    rows = 2 * 1024**3 // 12
-    array = np.lib.format.open_memmap(
-        tmp_path / "huge.npy", mode="w+", dtype=np.float32, shape=(rows, 3)
-    )
-    array[0] = np.nan
-    del array
-    with pytest.raises(InputError, match="point 0"):
-        load(tmp_path / "huge.npy")
-
-
 def test_a_mesh_is_cleaned_and_told(tmp_path) -> None:
     vertices, faces = tetrahedron()
     vertices = np.concatenate(

@@ -177,6 +177,7 @@ def test_frames_in_frames_out(table: np.ndarray) -> None:
             _model(1).fit(words)
 
 
+@pytest.mark.long
 def test_many_neighbours_take_little_memory(rng: np.random.Generator) -> None:
     """In a process of its own, whose peak is not higher already: 22 GB with an array of neighbours
     squared.

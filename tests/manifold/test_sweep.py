@@ -8,6 +8,8 @@ import pytest
 
 from benchmarks.sweep import KINDS, measure
 
+pytestmark = pytest.mark.long
+
 APART = {name for name in KINDS if name.endswith("far")} | {"unit rows", "2 groups", "100 groups"}
 APART |= {"mixture of dimension 128, near", "unequal groups", "words", "hubs"}
 

@@ -289,6 +289,7 @@ def test_a_title_that_looks_like_a_mark_of_the_page(tmp_path: Path) -> None:
     assert abs(len(text) - len(other.read_text(encoding="utf-8"))) < 200
 
 
+@pytest.mark.long
 def test_threads_that_need_training_at_the_same_time() -> None:
     """In one process of its own, so that nothing is imported yet."""
     import subprocess

@@ -99,6 +99,7 @@ def test_encode_far_clusters(model: ep.SpectralModel, rng: np.random.Generator) 
         model.encode(x, k=8)
 
 
+@pytest.mark.long
 def test_row_on_ordinary_small_clouds() -> None:
     """240 clouds of 50 to 300 points: spheres, cubes, planes and Gaussians in 2 to 10
     dimensions.

@@ -19,6 +19,8 @@ from eigenprobe import apps, geometry, interop, operators
 from eigenprobe_lab import evaluation
 from tests.meshes import cube
 
+pytestmark = pytest.mark.long
+
 ODD: dict[str, Any] = {
     "text": "a",
     "none": None,

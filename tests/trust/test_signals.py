@@ -10,8 +10,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import eigenprobe as ep
+
+pytestmark = pytest.mark.long
 
 ENVIRONMENT = {
     **os.environ,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 if TYPE_CHECKING:
-    from cyclopts import App
+    from cyclopts import App, Token
 
     from .session import Session
 
@@ -30,38 +30,55 @@ COMMANDS = "eigenprobe.commands"  # entry points: functions that return a comman
 TERMINATED = 128 + signal.SIGTERM
 READING = ("decompose", "embed", "encode", "view", "export")  # whose first word is a file
 # Options that do not change a result.
-PASSING = ("shapes", "force", "report", "compare", "keep_rows", "scheduler")
+PASSING = ("session", "options", "shapes", "force", "report", "compare", "keep_rows", "scheduler")
 CHATTY = ("lightning", "lightning.pytorch", "lightning.fabric", "matplotlib")
 SUMMARY = """Spectral decompositions of any point cloud: basis vectors, eigenvalues and mass.
 
-eigenprobe demo                            see it work on a built-in shape
-eigenprobe decompose bunny.obj -k 50       a shape: basis, eigenvalues, a report
-eigenprobe embed table.npz --labels names  a table: coordinates and a map
+    eigenprobe demo                            see it work on a built-in shape
+    eigenprobe decompose bunny.obj -k 50       a shape: basis, eigenvalues, a report
+    eigenprobe embed table.npz --labels names  a table: coordinates and a map
 """
 
 
-def commands(words: Sequence[str] = ()) -> App:
-    """The tree of commands. Their modules import nothing heavy until they run; the library is only
-    asked for the options of a command that ``words`` begin with."""
+def commands() -> App:
+    """The tree of commands. Their modules import nothing heavy until they run."""
     from importlib.metadata import entry_points
+
+    from cyclopts import App, Parameter
 
     from .. import __version__
     from . import clouds, encoding, tables, tour
-    from .arguments import command, group
 
-    library = clouds.library() if words[:1] in (["decompose"], [COMPLETION]) else None
-    first = (command(clouds.decompose, library=library), tables.embed, encoding.encode)
+    usual = Parameter(negative="", consume_multiple=True, converter=_converted)
+    about: Any = {
+        "help": SUMMARY,
+        "help_format": "markdown",
+        "version": f"eigenprobe {__version__}",
+    }
+    app = App("eigenprobe", version_flags="--version", default_parameter=usual, **about)
     beside = [entry.load()() for entry in sorted(entry_points(group=COMMANDS))]
-    last = (tour.view, tour.export, tour.demo)
-    version: Any = {"version": f"eigenprobe {__version__}", "version_flags": "--version"}
-    app = group("eigenprobe", SUMMARY, *first, *beside, *last, **version)
+    first = (clouds.decompose, tables.embed, encoding.encode)
+    for command in (*first, *beside, tour.view, tour.export, tour.demo):
+        app.command(command)
     app.command(completion, name=COMPLETION)
     return app
 
 
+def _converted(kind: Any, tokens: Sequence[Token]) -> Any:
+    """As cyclopts does it, but that 2.5 is no whole number."""
+    from cyclopts import convert
+
+    if kind is not int:
+        return convert(kind, tokens)
+    try:
+        return int(word := tokens[0].value)
+    except ValueError:
+        raise ValueError(f"expected a whole number, got {word!r}") from None
+
+
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     """Print a script that completes words in a shell."""
-    print(commands([COMPLETION]).generate_completion(shell=shell))
+    print(commands().generate_completion(shell=shell))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -69,35 +86,27 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     if argv is None:
         signal.signal(signal.SIGTERM, _terminated)
-    debug = "--debug" in words
     try:
         code = _run(words)
-        if argv is None and "triton" not in sys.modules:  # which would list its objects as leaked
-            gc.freeze()  # the process ends: collecting what it holds would take a second of silence
-        return code
-    except (KeyboardInterrupt, SystemExit) as stop:
-        if isinstance(stop, SystemExit) and stop.code != TERMINATED:
-            raise
-        terminated = isinstance(stop, SystemExit)
-        if debug:
-            traceback.print_exc()
-        word = "terminated" if terminated else str(stop) or "interrupted"
-        notes = getattr(stop, "__notes__", ())
-        return _fail(": ".join([word, *notes]), TERMINATED if terminated else 130)
     except BrokenPipeError:
         # The reader (head, less) has closed the pipe. Point stdout elsewhere so that Python's exit
         # does not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception as error:
-        if debug:
+    except BaseException as error:
+        if isinstance(error, SystemExit) and error.code != TERMINATED:
+            raise
+        if "--debug" in words:
             traceback.print_exc()
         from .session import explanation
 
-        hint = "" if debug else " (--debug shows where)"
-        line = explanation(error)
-        text = line or f"unexpected {type(error).__name__}: {error}{hint}"
-        return _fail(text, 1 if line is None else 2)
+        line, code = explanation(error)
+        if code == 1 and "--debug" not in words:
+            line += " (--debug shows where)"
+        return _fail(": ".join([line, *getattr(error, "__notes__", ())]), code)
+    if argv is None and "triton" not in sys.modules:  # which would list its objects as leaked
+        gc.freeze()  # the process ends: collecting what it holds would take a second of silence
+    return code
 
 
 def _run(words: list[str]) -> int:
@@ -113,24 +122,24 @@ def _run(words: list[str]) -> int:
         # Said before the library is imported, which takes seconds.
         raise InputError(f"no such file or folder: {path}{near_path(path)}")
     try:
-        chosen, bound, _ = commands(words).parse_args(words, exit_on_error=False, print_error=False)
+        function, bound, _ = commands().parse_args(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         names = " ".join(["eigenprobe", *(error.command_chain or ())])
         asked = near(words[0], ("--version", "--help", COMPLETION))
         return _fail(f"{error}{asked} (see {names} --help)", 2)
-    found = chosen(*bound.args, **bound.kwargs)
-    if found is None:  # the help, the version or a completion
+    known = signature(function).parameters
+    if "session" not in known:  # the help, the version or a completion
+        function(*bound.args, **bound.kwargs)
         return 0
-    function, options = found
-    session = options.pop("session", None) or Session()
-    usual = {name: each.default for name, each in signature(function).parameters.items()}
-    for name, value in options.items():
-        if value != usual.get(name) and name not in PASSING:
-            session.asked[name] = value
+    session = bound.arguments.setdefault("session", Session())
     session.command = function.__name__
+    given = bound.arguments | bound.arguments.get("options", {})
+    for name, value in given.items():
+        if name not in PASSING and value != getattr(known.get(name), "default", None):
+            session.asked[name] = value
     with _opened(session), Progress(session.command):
         try:
-            function(**options, session=session)
+            function(*bound.args, **bound.kwargs)
         except (KeyboardInterrupt, SystemExit) as stop:
             if session.written and not hasattr(stop, "__notes__"):
                 stop.add_note(f"wrote {', '.join(str(path) for path, _ in session.written)}")
@@ -154,10 +163,11 @@ def _opened(session: Session) -> Iterator[None]:
         """Our own warnings in one line each; other libraries' only for someone who is debugging."""
         if session.debug or (issubclass(category, EigenprobeWarning) and not session.quiet):
             progress.hide()
-            known = not session.source or session.source.partition(".")[0] in str(message)
-            source = "" if known else f"{session.source}: "
+            name = type(session).source
+            source = "" if not name or name in str(message) else f"{name}: "
             print(f"eigenprobe: warning: {source}{message}", file=sys.stderr)
 
+    type(session).source = ""  # before any file is read
     progress.enable(not session.quiet)
     try:
         with warnings.catch_warnings():

@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict, Unpack
+
+from cyclopts import Parameter
 
 from ..errors import InputError, heard_warnings
 from ..host import progress
 from ..host.files import Facts, address, atomic_path, load_npy
 from .cluster import spread
-from .session import Session, explanation
+from .session import SHARED, K, Session, Switch, explanation
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,11 +23,6 @@ if TYPE_CHECKING:
 
     from ..basis import Basis
 
-METHODS: dict[str, tuple[str, ...]] = {  # that take an option
-    "steps": ("network",),
-    **dict.fromkeys(("model", "refine"), ("pretrained",)),
-    **dict.fromkeys(("smoother", "neighbours"), ("direct", "network")),
-}
 BASIS, SUMMARY = "basis.safetensors", "summary.json"  # what is written first and last
 
 
@@ -39,46 +36,85 @@ class Read(NamedTuple):
     rows: NDArray[np.int64] | None = None
 
 
-def library() -> Callable[..., Any]:
-    """The function whose parameters are options of ``decompose`` too."""
-    from ..decomposition import decompose as solve
+class Options(TypedDict, total=False):
+    """Options of the library's `decompose`, as far as they can be typed."""
 
-    return solve
+    smoother: Literal["adaptive", "symmetric", "row"]
+    """adaptive (unless given) measures area whatever the sampling; row is the paper's"""
+    metric: Literal["euclidean", "cosine", "scale-invariant"]
+    """cosine compares directions (tables of embeddings); scale-invariant measures a surface by its
+    curvature, so that eigenvalues do not depend on sizes"""
+    neighbours: Annotated[
+        Literal["learned", "plain"] | int, Parameter(name=("--neighbours", "--neighbors"))
+    ]
+    """which are real: learned (unless given) cuts edges that are short-cuts through thin parts and
+    between touching ones; plain: all of the nearest; a number: that many, uncut"""
+    bandwidth: float
+    """sigma of the Gaussian weights, in units of the points; chosen from the data unless given"""
+    dimension: float
+    """of the manifold; estimated unless given"""
+    tol: float
+    """residual |A q - mu q| that direct guarantees; 1e-6 unless given"""
+    potential: str
+    """v (n,), a .npy file: the spectrum of L + diag(v)"""
+    boundary: str
+    """dirichlet: functions vanish at the boundary of the cloud, or where a mask says, a .npy file;
+    without it the boundary is free"""
+    anisotropy: float | str
+    """a field (n, d), a .npy file, along which lengths count 1 + |field| times; or the strength
+    along the direction of strongest curvature"""
+    measure: Annotated[float | str, Parameter(name=("--alpha", "--measure"))]
+    """alpha of diffusion maps: 1 (unless given) measures area, 1/2 the density of the samples, 0
+    its square; or weights (n,), a .npy file"""
+    probes: str
+    """a family (heat, resolvent, polynomial, wavelet, hadamard, features) or functions (n, m), a
+    .npy file: the basis that best reconstructs them"""
+    eigenvalues: Literal["rayleigh", "mean", "worst"]
+    """Rayleigh quotients (unless given), or the paper's, from errors of reconstruction"""
+    resolution: Literal["auto", "all"] | int
+    """of the sample that the operator is made on: auto (unless given) looks at the sampling, all
+    takes every point as it is, a number about so many"""
+    parts: Literal["largest", "all"]
+    """the largest connected part alone, or all of them; unless given, small ones are left out"""
+    steps: int
+    """training steps for --method network; chosen by its preset unless given"""
+    model: str
+    """weights for --method pretrained: a name in the package, a folder or a hub id"""
+    refine: int
+    """refinement sweeps after --method pretrained"""
 
 
 def decompose(
     shapes: list[Path],
     *,
-    k: int = 50,
-    method: Literal["direct", "network", "pretrained"] = "direct",
+    k: K = 50,
+    method: Annotated[Literal["direct", "network", "pretrained"], Parameter(alias="-m")] = "direct",
     samples: int | None = None,
     columns: str | None = None,
     key: str | None = None,
     volume: bool = False,
-    steps: int | None = None,
-    model: str = "surface",
-    refine: int = 0,
-    report: bool = True,
+    report: Switch = True,
     keep_rows: bool = False,
     compare: str | None = None,
     force: bool = False,
     scheduler: str | None = None,
-    session: Session,
-    **options: Any,
+    session: Session = SHARED,
+    **options: Unpack[Options],
 ) -> None:
     """Decompose shapes or point clouds: basis vectors, eigenvalues, mass, and a report to look at.
 
-    Examples:
-      eigenprobe decompose bunny.obj
-      eigenprobe decompose scan.ply -k 100 --samples 20000 --out scan
-      eigenprobe decompose solid.off --volume --samples 4000
-      eigenprobe decompose cloud.xyz --method pretrained --refine 1
-      eigenprobe decompose table.csv --columns x,y,z
-      eigenprobe decompose arrays.npz --key positions
-      eigenprobe decompose bunny.obj --probes wavelet
-      eigenprobe decompose bunny.obj --compare oracle
-      eigenprobe decompose scans/ more/a.obj --out bases
-      eigenprobe decompose scans/ --out bases --scheduler processes
+    For example:
+
+        eigenprobe decompose bunny.obj
+        eigenprobe decompose scan.ply -k 100 --samples 20000 --out scan
+        eigenprobe decompose solid.off --volume --samples 4000
+        eigenprobe decompose cloud.xyz --method pretrained --refine 1
+        eigenprobe decompose table.csv --columns x,y,z
+        eigenprobe decompose arrays.npz --key positions
+        eigenprobe decompose bunny.obj --probes wavelet
+        eigenprobe decompose bunny.obj --compare oracle
+        eigenprobe decompose scans/ more/a.obj --out bases
+        eigenprobe decompose scans/ --out bases --scheduler processes
 
     Args:
         shapes: meshes (obj, off, ply, stl, glb, vtk, vtu), clouds (xyz, pts, csv, npy, npz, pcd,
@@ -91,9 +127,6 @@ def decompose(
             0,1,2
         key: the array of an npz file that holds the points, where it has several
         volume: fill a closed mesh and decompose its inside
-        steps: training steps for --method network; chosen by its preset unless given
-        model: weights for --method pretrained: a name in the package, a folder or a hub id
-        refine: refinement sweeps after --method pretrained
         report: write report.html
         keep_rows: write rows.npy, the row of the file that each point is, where some were left out:
             values go back to the pixels of a scan
@@ -101,21 +134,16 @@ def decompose(
             points, or a file
         force: overwrite what an earlier run has written
         scheduler: address of a Dask scheduler, or processes: files go to its workers
-        metric: cosine compares directions (tables of embeddings); scale-invariant measures a
-            surface by its curvature, so that eigenvalues do not depend on sizes
-        bandwidth: sigma of the Gaussian weights, in units of the points; chosen from the data
-            unless given
-        dimension: of the manifold; estimated unless given
     """
     from ..viz.report import METHODS as known
 
     if compare is not None and not (compare in known or Path(compare).is_file()):
         raise InputError(f"--compare takes {', '.join(known)} or a file, got {compare!r}")
-    own: dict[str, Any] = {"steps": steps, "model": model, "refine": refine}
-    usual = {"steps": None, "model": "surface", "refine": 0}
-    options |= {name: value for name, value in own.items() if value != usual[name]}
     choice: dict[str, Any] = {"samples": samples, "columns": columns, "key": key, "volume": volume}
-    settings = {"k": k, "method": method, "seed": session.seed, **_settings(options, method)}
+    settings: dict[str, Any] = {"k": k, "method": method, "seed": session.seed, **options}
+    for name, value in options.items():
+        if str(value).endswith(".npy"):
+            settings[name] = load_npy(Path(str(value)))
 
     def read(file: Path) -> Read:
         cloud = read_points(file, seed=session.seed, **choice)
@@ -126,11 +154,13 @@ def decompose(
         return cloud
 
     def solve(cloud: Read) -> Basis:
+        from ..decomposition import decompose as library
+
         own = {name: _rows_of(value, cloud.rows) for name, value in settings.items()}
-        return library()(cloud.points, device=session.device(), **own)
+        return library(cloud.points, device=session.device(), **own)
 
     def work(file: Path, folder: Path, session: Session) -> tuple[Basis, Path]:
-        basis = solved(session, file, read, solve)
+        basis = solved(file, read, solve)
         seconds = write_basis(folder, basis, report, session, compare, keep_rows)
         d = 0 if basis.points is None else basis.points.shape[1]
         size = f"{basis.n} points{'' if d == 3 else f' in {d} dimensions'}, {basis.k} vectors"
@@ -148,35 +178,16 @@ def decompose(
         work_all(work, targets, root, session, force, scheduler)
 
 
-def _settings(options: dict[str, Any], method: str) -> dict[str, Any]:
-    """Arguments of the library's `decompose`, arrays read from their files.
-
-    An option that the method would ignore is an error.
-    """
-    chosen = dict(options)
-    cut = {"neighbours": ("direct",)} if isinstance(chosen.get("neighbours"), str) else {}
-    for name, value in options.items():
-        if method not in (known := (METHODS | cut).get(name, (method,))):
-            raise InputError(f"--{name} is for --method {' or '.join(known)}, not for {method}")
-        if name in ("steps", "bandwidth", "dimension") and not value > 0:
-            raise InputError(f"--{name} takes a number above 0, got {value}")
-        if isinstance(value, str) and value.endswith(".npy"):
-            chosen[name] = load_npy(Path(value))
-    return chosen
-
-
 def _rows_of(value: Any, rows: NDArray[np.int64] | None) -> Any:
     """Of an array with a row per point of the file, the rows of the points that were chosen."""
     whole = not hasattr(value, "shape") or rows is None or len(value) == len(rows)
     return value if whole else value[rows]
 
 
-def solved(
-    session: Session, file: Path, read: Callable[[Path], Read], solve: Callable[[Read], Basis]
-) -> Basis:
+def solved(file: Path, read: Callable[[Path], Read], solve: Callable[[Read], Basis]) -> Basis:
     """The basis of a file, which knows its faces and rows and what was said of it."""
     progress.stage(f"reading {file.name}")
-    session.source = file.name
+    Session.source = file.name
     with heard_warnings() as told:
         cloud = read(file)
     progress.stage(f"decomposing {file.name}: {len(cloud.points)} points")
@@ -240,10 +251,10 @@ def _work_one(work: Any, file: Path, target: Path, folder: Path, session: Sessio
     try:
         basis, link = work(file, target, session)
     except Exception as error:
-        if (line := explanation(error)) is None and session.debug:
+        line, code = explanation(error)
+        if code == 1 and session.debug:
             raise
-        kind = type(error).__name__
-        return line or f"an error of eigenprobe itself ({kind}): --debug shows where"
+        return line
     index, second = Index(folder, ""), min(1, basis.k - 1)
     figures: Facts = {"points": basis.n, "vectors": basis.k}
     figures["eigenvalue_2"] = float(basis.eigenvalues[second])

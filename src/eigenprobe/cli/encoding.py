@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .clouds import Read, places, read_points, solved, work_all
-from .session import Session
+from .session import SHARED, K, Session, Switch
 
 if TYPE_CHECKING:
     from ..basis import Basis
@@ -19,21 +19,22 @@ ENDING = ".safetensors"
 def encode(
     shapes: list[Path],
     *,
-    k: int = 50,
+    k: K = 50,
     model: str = "surface",
     samples: int = 1500,
-    ritz: bool = True,
+    ritz: Switch = True,
     refine: int = 0,
     force: bool = False,
     scheduler: str | None = None,
-    session: Session,
+    session: Session = SHARED,
 ) -> None:
     """Bases of many shapes in one pass each through a pretrained model.
 
-    Examples:
-      eigenprobe encode scans/ --out bases
-      eigenprobe encode a.obj b.ply c.npy -k 20 --refine 1
-      eigenprobe encode scans/ --model runs/pretrain/model
+    For example:
+
+        eigenprobe encode scans/ --out bases
+        eigenprobe encode a.obj b.ply c.npy -k 20 --refine 1
+        eigenprobe encode scans/ --model runs/pretrain/model
 
     Args:
         shapes: files, or folders of them, sub-folders included; a stopped run goes on
@@ -54,7 +55,7 @@ def encode(
         return _loaded(model).encode(cloud.points, **options)
 
     def work(file: Path, target: Path, session: Session) -> tuple[Basis, Path]:
-        basis = solved(session, file, read, solve)
+        basis = solved(file, read, solve)
         basis.save(target)
         session.wrote(target, f"{basis.n} points, {basis.k} vectors")
         session.finish(f"encoded {file.name}")

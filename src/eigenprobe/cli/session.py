@@ -22,42 +22,55 @@ SETTINGS = "settings.json"  # of a folder of results
 LISTED = 12  # files named in the closing summary
 
 
-def explanation(error: Exception) -> str | None:
-    """One line for what is wrong with the input, a file or the installation; None of a bug."""
+def explanation(error: BaseException) -> tuple[str, int]:
+    """One line for what is wrong with the input, a file or the installation, and the exit code of a
+    command: 1 for a bug.
+    """
     if isinstance(error, InputError):
-        return str(error)
+        return str(error), 2
     if isinstance(error, OSError) and error.strerror:
-        return (
-            f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
-        )
-    return (missing_extra(error) or None) if isinstance(error, ModuleNotFoundError) else None
+        return ": ".join([str(error.filename)] * (error.filename is not None) + [error.strerror]), 2
+    if isinstance(error, ModuleNotFoundError) and (line := missing_extra(error)):
+        return line, 2
+    if isinstance(error, SystemExit):
+        return "terminated", 143
+    if isinstance(error, KeyboardInterrupt):
+        return str(error) or "interrupted", 130
+    return f"unexpected {type(error).__name__}: {error}", 1
 
 
-def _option(*names: str, **more: Any) -> Parameter:
-    return Parameter(name=names or None, negative="", **more)
+K = Annotated[int, Parameter(alias="-k")]
+Samples = Annotated[int, Parameter(name=("--samples", "--n"))]
+Switch = Annotated[bool, Parameter(negative=None)]  # on unless --no-...
 
 
 @Parameter(name="*", group="Shared options")
 @dataclass
 class Session:
-    """The options that every command has, and the list of files written so far."""
+    """The options that every command has, and the list of files written so far.
 
-    device_name: Annotated[str, _option("--device", help="auto, cpu, cuda, cuda:1, ...")] = "auto"
-    seed: Annotated[
-        int, _option(help="every random choice follows from it", validator=Number(gte=0, lt=2**32))
-    ] = 0
-    out: Annotated[Path | None, _option("--out", "-o", help="output folder, made if need be")] = (
-        None
-    )
-    verbose: Annotated[bool, _option("--verbose", "-v", help="say more while working")] = False
-    quiet: Annotated[bool, _option("--quiet", "-q", help="say nothing but errors")] = False
-    debug: Annotated[bool, _option(help="on an error show the whole traceback")] = False
+    Args:
+        device_name: auto, cpu, cuda, cuda:1, ...
+        seed: every random choice follows from it
+        out: output folder, made if need be
+        verbose: say more while working
+        quiet: say nothing but errors
+        debug: on an error show the whole traceback
+    """
+
+    device_name: Annotated[str, Parameter(name="--device")] = "auto"
+    seed: Annotated[int, Parameter(validator=Number(gte=0, lt=2**32))] = 0
+    out: Annotated[Path | None, Parameter(alias="-o")] = None
+    verbose: Annotated[bool, Parameter(alias="-v")] = False
+    quiet: Annotated[bool, Parameter(alias="-q")] = False
+    debug: bool = False
+    source = ""  # the file that this process works on now
 
     def __post_init__(self) -> None:
         self.started = time.monotonic()
         self.written: list[tuple[Path, str]] = []
         self.asked: dict[str, Any] = {}  # options that change results
-        self.command = self.source = ""  # of the command line, and the file that is worked on
+        self.command = ""
         self.part = False  # of a command on many files
 
     @property
@@ -136,3 +149,6 @@ class Session:
             self.say(f"  {path!s:<{width}}  {size:>9}  {what}")
         if len(shown) < len(self.written):
             self.say(f"  and {len(self.written) - len(shown)} more")
+
+
+SHARED = Session()  # stands for the session of a command in its signature

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..errors import InputError, near_path, warn
 from ..host import progress
 from ..host.files import Facts, atomic_path, write_npz
-from .session import Session
+from .session import SHARED, K, Session, Switch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,7 @@ LEAST_BLOCKS = 8  # of a small table
 def embed(
     table: Path,
     *,
-    k: int = 8,
+    k: K = 8,
     solver: Literal["direct", "network"] = "direct",
     coordinates: Literal["auto", "map", "sphere", "vectors"] = "auto",
     labels: str | None = None,
@@ -45,23 +45,24 @@ def embed(
     metric: str = "auto",
     neighbors: int | None = None,
     sample: int | None = None,
-    layout: bool = True,
+    layout: Switch = True,
     map_dimensions: Literal[2, 3] = 2,
-    report: bool = True,
+    report: Switch = True,
     force: bool = False,
     scheduler: str | None = None,
-    session: Session,
+    session: Session = SHARED,
 ) -> None:
     """Embed a table of features: one row per sample, spectral coordinates out, and a map to
     explore.
 
-    Examples:
-      eigenprobe embed features.npz --labels labels
-      eigenprobe embed cells.csv --labels celltype --text barcode -k 5 --metric euclidean
-      eigenprobe embed train.npy --labels classes.npy --new test.npy --solver network
-      eigenprobe embed photos.csv --text caption --images file
-      eigenprobe embed cells.h5ad --labels cell_type --key obsm/X_pca
-      eigenprobe embed s3://bucket/rows.parquet --scheduler tcp://10.0.0.1:8786 --out placed
+    For example:
+
+        eigenprobe embed features.npz --labels labels
+        eigenprobe embed cells.csv --labels celltype --text barcode -k 5 --metric euclidean
+        eigenprobe embed train.npy --labels classes.npy --new test.npy --solver network
+        eigenprobe embed photos.csv --text caption --images file
+        eigenprobe embed cells.h5ad --labels cell_type --key obsm/X_pca
+        eigenprobe embed s3://bucket/rows.parquet --scheduler tcp://10.0.0.1:8786 --out placed
 
     Args:
         table: npy, npz, csv, parquet, HDF5, h5ad or mtx: a path, or an address that fsspec reads

@@ -6,30 +6,33 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from ..errors import InputError, extra
 from ..host import progress
-from ..host.files import Archive, atomic_path
-from .session import Session
+from ..host.files import atomic_path, reading_npz
+from .session import SHARED, K, Session, Switch
 
 
 def view(
     source: Path,
     *,
     compare: str | None = None,
-    k: int = 50,
+    k: K = 50,
     host: str = "127.0.0.1",
     port: int = 8080,
-    browser: bool = True,
-    session: Session,
+    browser: Switch = True,
+    session: Session = SHARED,
 ) -> None:
     """Turn a shape and its eigenfunctions in the browser, live, until interrupted.
 
-    Examples:
-      eigenprobe view bunny.obj
-      eigenprobe view bunny.obj --compare pretrained
-      eigenprobe view bunny/basis.safetensors --compare learned/basis.safetensors
+    For example:
+
+        eigenprobe view bunny.obj
+        eigenprobe view bunny.obj --compare pretrained
+        eigenprobe view bunny/basis.safetensors --compare learned/basis.safetensors
 
     Args:
         source: a saved basis, or a shape to decompose first
@@ -56,20 +59,21 @@ def export(
     basis: Path,
     target: Path,
     *,
-    k: int | None = None,
+    k: Annotated[int | None, Parameter(alias="-k")] = None,
     colour: int | None = None,
     force: bool = False,
-    session: Session,
+    session: Session = SHARED,
 ) -> None:
     """Write a saved basis for other programs: eigenfunctions as scalars on the shape, or plain
     arrays.
 
-    Examples:
-      eigenprobe export bunny/basis.safetensors bunny.vtk -k 10
-      eigenprobe export bunny/basis.safetensors bunny.ply --colour 2
-      eigenprobe export bunny/basis.safetensors bunny.csv -k 10
-      eigenprobe export bunny/basis.safetensors bunny.mat
-      eigenprobe export table/embedding.npz map.parquet
+    For example:
+
+        eigenprobe export bunny/basis.safetensors bunny.vtk -k 10
+        eigenprobe export bunny/basis.safetensors bunny.ply --colour 2
+        eigenprobe export bunny/basis.safetensors bunny.csv -k 10
+        eigenprobe export bunny/basis.safetensors bunny.mat
+        eigenprobe export table/embedding.npz map.parquet
 
     Args:
         basis: basis.safetensors, as decompose and encode write it, or embedding.npz of embed
@@ -110,12 +114,11 @@ def _write_map(source: Path, target: Path) -> int:
 
     if target.suffix not in (".parquet", ".csv"):
         raise InputError(f"a map is written as .parquet or .csv, got {target.name!r}")
-    with Archive(source) as arrays:
-        held = arrays.keys()
-        places = arrays["layout" if "layout" in held else "embedding"]
+    with reading_npz(source) as arrays:
+        places = arrays["layout" if "layout" in arrays else "embedding"]
         table = pandas.DataFrame(dict(zip("xyz", places.T, strict=False)))
         for name in ("labels", "texts"):
-            if name in held:
+            if name in arrays:
                 table[name[:-1]] = arrays[name]
     with atomic_path(target) as temporary:
         if target.suffix == ".csv":
@@ -126,13 +129,14 @@ def _write_map(source: Path, target: Path) -> int:
     return len(table)
 
 
-def demo(*, k: int = 30, session: Session) -> None:
+def demo(*, k: K = 30, session: Session = SHARED) -> None:
     """Decompose a built-in shape in closed form and by the pretrained model; leave a picture and a
     report behind.
 
-    Examples:
-      eigenprobe demo
-      eigenprobe demo --out tour -k 60
+    For example:
+
+        eigenprobe demo
+        eigenprobe demo --out tour -k 60
 
     Args:
         k: how many basis vectors

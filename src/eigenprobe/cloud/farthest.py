@@ -47,18 +47,30 @@ def farthest_points(
     weight: A | None = None,
     valid: A | None = None,
 ) -> A:
-    """Indices of ``n`` points of ``x``, each the farthest from all chosen before it.
+    """Points of a cloud, each the farthest from all chosen before it.
 
-    The first is drawn with ``seed``; or ``start``, if given; or, with neither, the point farthest
-    from the mean of the cloud, which does not depend on the order of the points. A ``(b, n, d)``
-    batch gives ``(b, n)`` indices. A tensor is answered by a tensor on its device, an array by an
-    array. Arrays of more than two million points (files too large for memory among them) are
-    thinned at random first.
+    Parameters
+    ----------
+    x
+        ``(N, d)``, or a batch ``(b, N, d)``. Arrays of more than two million points (files too
+        large for memory among them) are thinned at random first.
+    n
+        How many are chosen.
+    seed, start
+        The first is drawn with ``seed``, or is ``start``. With neither it is the point farthest
+        from the mean, which does not depend on the order of the points.
+    weight
+        ``(N,)``, multiplies the squared distances: above 1 asks for more points there.
+    valid
+        ``(N,)``: the others are left out, as if they were not in the cloud (``start`` counts the
+        valid ones).
 
-    ``weight`` multiplies the squared distance of each point: above 1 asks for more points there.
-    ``valid`` leaves the other points out, as if they were not in the cloud (``start`` counts the
-    valid ones). Both have one entry per point.
+    Returns
+    -------
+    Indices ``(n,)`` or ``(b, n)``: a tensor on the same device for a tensor, an array for an array.
 
+    Examples
+    --------
     >>> farthest_points(np.array([[0.0], [1.0], [4.0], [9.0]]), 3, start=0)
     array([0, 3, 2])
     """

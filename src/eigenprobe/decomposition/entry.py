@@ -312,7 +312,8 @@ def _basis_of(source: object, request: Request) -> tuple[Basis, Any]:
     points, faces = points_and_faces(shape)
     x, origin = check_points(points, request.k, request.device)
     began = time.perf_counter()
-    if request.method != "direct" and (asked := [*request.operator.asked, *request.asked]):
+    named = ["neighbours by name"] * isinstance(request.operator.neighbours, str)
+    if request.method != "direct" and (asked := [*request.operator.asked, *request.asked, *named]):
         raise InputError(
             f"{asked[0]} is known to method 'direct' only, got method {request.method!r}"
         )
@@ -323,10 +324,7 @@ def _basis_of(source: object, request: Request) -> tuple[Basis, Any]:
 
 def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
     """The closed form: leading eigenvectors of the smoother."""
-    if request.options:
-        name = sorted(request.options)[0]
-        asked = near(name, Options.__annotations__)
-        raise InputError(f"method 'direct' does not know the option {name!r}{asked}")
+    _check_options(request)
     with limited_threads(x.device, len(x)):
         wanted = request.operator.traced(origin, request.asked)
         if request.asked:
@@ -369,6 +367,14 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
     return basis if prepared.sample is None else lift(basis, function, prepared.sample)
 
 
+def _check_options(request: Request, *known: str) -> None:
+    """An error where an option is none of the method."""
+    if unknown := sorted({*request.options} - {*known}):
+        name, known = unknown[0], tuple(Options.__annotations__)
+        asked = ", which is one of another method" if name in known else near(name, known)
+        raise InputError(f"method {request.method!r} does not know the option {name!r}{asked}")
+
+
 def _network(x: Tensor, origin: Origin, request: Request) -> Basis:
     """A network trained on this cloud alone."""
     from ..training.fit import fit_network
@@ -392,6 +398,7 @@ def _pretrained(x: Tensor, origin: Origin, request: Request) -> Basis:
                 f"method 'pretrained' does not take {name}, got {name}={value!r}: use "
                 "method='direct'"
             )
+    _check_options(request, "model", "ritz", "refine")
     options = dict(request.options)
     return SpectralModel.from_pretrained(options.pop("model", "surface")).encode(
         x, k=request.k, **options

@@ -64,6 +64,10 @@ class OperatorSettings:
     parts: Parts | None = None
     moving: bool = False
 
+    def __post_init__(self) -> None:
+        if self.bandwidth is not None and self.bandwidth <= 0:
+            raise InputError(f"bandwidth must be above 0, got {self.bandwidth}")
+
     @property
     def asked(self) -> list[str]:
         """The names of what is not as usual in the operator."""

@@ -14,7 +14,6 @@ import os
 import re
 import secrets
 import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -31,8 +30,6 @@ Facts = dict[str, Any]  # names and values, as JSON has them
 EXPANSION = 200
 # bytes that any file may grow to: a small table of zeros compresses a thousand times
 UNCHECKED = 1 << 28
-# in messages of numpy
-OF_ARRAYS = "array dimension|inhomogeneous|broadcast|reshape|buffer|unpack|axis|operands|index"
 INNER = (LookupError, TypeError, AttributeError, AssertionError, ArithmeticError, RecursionError)
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -215,9 +212,7 @@ def reading(path: str | os.PathLike[str], expected: str = "") -> Iterator[None]:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         if (mark := getattr(error, "problem_mark", None)) is not None:  # of YAML
             reason = f"line {mark.line + 1}: {getattr(error, 'problem', '')}"
-        elif isinstance(error, INNER) or (
-            type(error) is ValueError and re.search(OF_ARRAYS, reason)
-        ):
+        elif isinstance(error, INNER):
             reason = "the file is damaged, or not what its name says"
         raise InputError(f"{wanted}cannot read {os.fspath(path)}: {reason}") from error
 
@@ -240,44 +235,11 @@ def load_npy(path: Path, *, mapped: bool = False) -> NDArray[Any]:
         return found if mapped else np.array(found)
 
 
-class Archive(zipfile.ZipFile):
-    """The arrays of an npz file by name, each checked against its length in the archive before it
-    is read.
-    """
+@contextmanager
+def reading_npz(path: Path) -> Iterator[Any]:
+    """The arrays of an npz file by name, never unpickled; each is read when it is asked for."""
+    import numpy as np
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with reading(path):
-            super().__init__(path)
-
-    def keys(self) -> list[str]:
-        return [name.removesuffix(".npy") for name in self.namelist()]
-
-    def rank(self, name: str) -> int:
-        """The number of dimensions of an array."""
-        with self._stream(name) as (_, shape, _):
-            return len(shape)
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        from numpy.lib.format import read_array
-
-        with self._stream(name) as (file, shape, dtype):
-            check_size(self.path, length := self.getinfo(file.name).file_size)
-            if math.prod(shape) * dtype.itemsize > length:
-                claimed = f"claims an array of shape {shape} of {dtype}"
-                raise InputError(f"{self.path} {claimed}, only {length} bytes follow")
-            file.seek(0)
-            return read_array(file, allow_pickle=False)
-
-    @contextmanager
-    def _stream(self, name: str) -> Iterator[Any]:
-        """The npy stream of an array, and the shape and type in its header."""
-        from numpy.lib import format
-
-        if name not in self.keys():
-            raise InputError(f"{self.path} has no array {name!r}, it has {', '.join(self.keys())}")
-        with reading(self.path), self.open(f"{name}.npy") as file:
-            first = format.read_magic(file) == (1, 0)
-            read = format.read_array_header_1_0 if first else format.read_array_header_2_0
-            shape, _, dtype = read(file)
-            yield file, shape, dtype
+    with reading(path), np.load(path, allow_pickle=False) as found:
+        check_size(path, sum(each.file_size for each in found.zip.infolist()))
+        yield found

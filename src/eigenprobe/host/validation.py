@@ -64,7 +64,7 @@ def as_annotated(function: Callable[..., Any], arguments: dict[str, Any]) -> dic
 @cache
 def _annotated(function: Callable[..., Any]) -> dict[str, list[Kind]]:
     """What every parameter asks; nothing where a part of its annotation is unknown."""
-    names = {**vars(sys.modules[function.__module__]), "Array": Numbers, "A": Rows}
+    names = {**vars(sys.modules[function.__module__]), "Array": Numbers}
     found: dict[str, list[Kind]] = {}
     for each in inspect.signature(function).parameters.values():
         name = "" if each.kind == each.VAR_KEYWORD else each.name  # which stands for all others
@@ -160,10 +160,6 @@ class Numbers:
     """Stands for ``Array`` in an annotation."""
 
 
-class Rows:
-    """Stands for ``A``, the array that comes back as it went in; its numbers may be anything."""
-
-
 SIMPLE: dict[Any, Kind] = {
     int: ("a whole number", lambda x: isinstance(x, Integral) and not isinstance(x, bool)),
     float: ("a finite number", lambda x: isinstance(x, Real) and abs(float(x)) < float("inf")),
@@ -171,6 +167,5 @@ SIMPLE: dict[Any, Kind] = {
     str: ("a text", lambda x: isinstance(x, str)),
     os.PathLike[str]: ("a path", lambda x: isinstance(x, os.PathLike)),
     Numbers: ("an array of finite numbers", _numeric),
-    Rows: ("an array of numbers", lambda x: not hasattr(x, "shape") or _numeric(x, False)),
     **dict.fromkeys((None, NoneType), ("None", lambda x: x is None)),
 }

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from ..cloud.edges import Neighbours
 from ..errors import InputError
-from ..host.files import Archive, writable_folder, write_npz
+from ..host.files import reading_npz, writable_folder, write_npz
 from ..host.validation import as_array, validated
 from ..operators import gradients
 from ..points import Array, Origin, check_points
@@ -128,7 +128,7 @@ def _write(path: Path, points: np.ndarray, faces: np.ndarray, found: dict[str, A
 
 def _read(path: Path, points: np.ndarray, k: int, neighbours: object) -> dict[str, Any] | None:
     """The operators of a file, where they are of these points and enough of them."""
-    with Archive(path) as stored:
+    with reading_npz(path) as stored:
         names = set(stored.keys())
         kept = str(stored["neighbours"]) if "neighbours" in names else "None"
         if not {"k_eig", "verts", *ARRAYS} <= names or kept != str(neighbours):

@@ -37,7 +37,17 @@ class SpectralBasis(BaseTransform):
         self.k, self.name, self.options = k, name, options
 
     def forward(self, data: Any) -> Any:
-        """The same data with the new attributes; a batch is decomposed cloud by cloud."""
+        """The same data with the new attributes.
+
+        Parameters
+        ----------
+        data
+            With ``pos (n, 3)``; a batch is decomposed cloud by cloud.
+
+        Returns
+        -------
+        The data.
+        """
         pos = getattr(data, "pos", None)
         if pos is None:
             raise InputError(f"SpectralBasis needs data.pos, got {data}")

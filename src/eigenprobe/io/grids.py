@@ -24,6 +24,7 @@ from .mesh import Array
 TYPES = {"float": "f4", "double": "f8", "int": "i4", "unsigned_int": "u4", "long": "i8"}
 TYPES |= {"unsigned_long": "u8", "short": "i2", "unsigned_short": "u2", "char": "i1"}
 TYPES |= {"unsigned_char": "u1", "vtktypeint64": "i8", "vtktypeint32": "i4", "vtkidtype": "i4"}
+CELLS = {"POLYDATA": b"POLYGONS", "UNSTRUCTURED_GRID": b"CELLS"}
 FACES = (5, 7, 9)  # triangle, polygon, quadrilateral
 # of a vtp file, which becomes a vtu file whose cells are its polygons
 RENAMED = {b"PolyData": b"UnstructuredGrid", b"NumberOfPolys": b"NumberOfCells"}
@@ -68,9 +69,9 @@ def read_vtk(path: Path) -> tuple[Array, Array | None]:
     """
     data = path.read_bytes()
     head = re.match(rb"# vtk DataFile Version ([\d.]+).*\n.*\n\s*(\w+)\s+DATASET\s+(\w+)", data)
-    if head is None or head[3] not in (b"POLYDATA", b"UNSTRUCTURED_GRID"):
-        got = head[3].decode() if head else "another file"
-        raise InputError(f"{path} must hold POLYDATA or an UNSTRUCTURED_GRID, got {got}")
+    kind = head[3].decode() if head else "another file"
+    if head is None or kind not in CELLS:
+        raise InputError(f"{path} must hold POLYDATA or an UNSTRUCTURED_GRID, got {kind}")
 
     def section(name: bytes, at: int) -> tuple[list[str], int]:
         """The words behind a name that begins a line, and where the next line begins."""
@@ -87,29 +88,28 @@ def read_vtk(path: Path) -> tuple[Array, Array | None]:
     if not words:
         raise InputError(f"{path} has no POINTS")
     points = numbers(3 * int(words[0]), words[1], at).reshape(-1, 3).astype(np.float64)
-    words, at = section(b"POLYGONS" if head[3] == b"POLYDATA" else b"CELLS", at)
+    words, at = section(CELLS[kind], at)
     if not words:
         return points, None
     count, size = map(int, words)
     if float(head[1]) >= 5:
-        kind, at = section(b"OFFSETS", at)
-        starts = numbers(count, kind[0], at).astype(np.int64)
-        kind, at = section(b"CONNECTIVITY", at)
-        corners = numbers(size, kind[0], at)
+        words, at = section(b"OFFSETS", at)
+        starts = numbers(count, words[0], at).astype(np.int64)
+        words, at = section(b"CONNECTIVITY", at)
+        corners = numbers(size, words[0], at).astype(np.int64)
     else:
-        listed, places = numbers(size, "int", at), [0]
-        for _ in range(min(count, size)):  # the number of corners stands before them
-            places.append(places[-1] + 1 + int(listed[places[-1]]))
+        listed, places = numbers(size, "int", at).astype(np.int64), [0]
+        for _ in range(count):  # the number of corners stands before them
+            places.append(places[-1] + 1 + listed[places[-1]])
         starts = np.array(places) - np.arange(count + 1)
         corners = np.delete(listed, places[:-1])
     words, at = section(b"CELL_TYPES", at)
-    kinds = numbers(int(words[0]), "int", at) if words else None
-    if ((starts < 0) | (starts > len(corners))).any():  # before memory is taken
+    if (np.diff(starts, prepend=0) < 0).any() or starts[-1] > len(corners):
         raise InputError(f"expected cells within {len(corners)} corners, got others")
     counts = np.maximum(np.diff(starts) - 2, 0)  # of triangles that share the first corner
-    if kinds is not None:
-        counts *= np.isin(kinds, FACES)
+    if words:
+        counts *= np.isin(numbers(int(words[0]), "int", at), FACES)
     first = np.repeat(starts[:-1], counts)
     second = first + 1 + np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
-    faces = corners[np.stack([first, second, second + 1], axis=1)].astype(np.int64)
+    faces = corners[np.stack([first, second, second + 1], axis=1)]
     return points, faces if len(faces) else None

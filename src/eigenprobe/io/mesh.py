@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from ..errors import InputError
 from ..host.validation import as_array, validated
@@ -158,11 +159,9 @@ def is_closed(faces: Array) -> tuple[bool, str]:
     """
     faces = to_numpy(faces, None)
     faces = check_faces(faces, int(faces.max(initial=0)) + 1, "vertices")
-    start, end = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
+    walks = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
     size = int(faces.max()) + 1
-    edges, kinds = np.unique([start * size + end, end * size + start], return_inverse=True)
-    # How often each edge is walked one way more than the other.
-    forward, backward = (np.bincount(each, minlength=len(edges)) for each in kinds.reshape(2, -1))
-    if unmatched := int((forward > backward).sum()):
+    edges = sparse.csr_array((np.ones(faces.size), walks), (size, size))  # how often each is walked
+    if unmatched := (edges > edges.T).nnz:
         return False, f"{unmatched} boundary (or inconsistently turned) edges"
     return True, ""

@@ -23,7 +23,7 @@ from scipy.sparse import issparse
 
 from ..errors import InputError, extra
 from ..host.files import check_size, load_npy, reading
-from .archives import chosen_array, open_archive
+from .archives import chosen_array
 from .mesh import Array
 from .tables import FEATURE_NAMES, read_table, table_path
 
@@ -47,7 +47,8 @@ def open_rows(source: object, labels: str | None = None, key: str | None = None)
             if suffix == ".npy":
                 return Rows(load_npy(path, mapped=True))
             if suffix in (".h5", ".hdf5"):
-                return Rows(chosen_array(open_archive(path), path, FEATURE_NAMES, key), path)
+                file = extra("h5py").File(path)
+                return Rows(chosen_array(file, path, FEATURE_NAMES, key), path)
             if suffix == ".parquet":
                 return Rows(ParquetColumns(path, labels), path)
         features = read_table(path, labels, key).features
@@ -166,9 +167,8 @@ class ParquetColumns:
 
     def __init__(self, path: Path, without: str | None = None) -> None:
         self.file = extra("pyarrow.parquet").ParquetFile(path)
-        types, facts, schema = extra("pyarrow.types"), self.file.metadata, self.file.schema_arrow
-        known = [f for f in schema if types.is_floating(f.type) or types.is_integer(f.type)]
-        self.columns = [field.name for field in known if field.name != without]
+        facts, empty = self.file.metadata, self.file.schema_arrow.empty_table().to_pandas()
+        self.columns = [name for name in empty.select_dtypes("number") if name != without]
         if not self.columns:
             raise InputError(f"{path} has no numeric column")
         check_size(path, 8.0 * facts.num_rows * len(self.columns))

@@ -32,20 +32,7 @@ POSES = (".pose", ".xf", ".pose.txt", ".txt")  # endings of the file of a view's
 
 def read_las(path: Path) -> Array:
     """The points of a las or laz file, in the unit of its header."""
-    laspy = extra("laspy")
-    # laspy takes memory for as many records of 54 bytes as a header claims, and the decompressor
-    # for as many chunks, of a byte at least: it ends the process where there is not so much.
-    data = np.memmap(path, mode="r")
-    start, records = np.frombuffer(data, "<u4", 2, 96).tolist()
-    claimed = 54 * records
-    if path.suffix.lower() == ".laz":
-        (place,) = np.frombuffer(data, "<i8", 1, start)
-        if place == -1:  # it is in the last 8 bytes
-            (place,) = data[-8:].view("<i8")
-        claimed = max(claimed, int(np.frombuffer(data, "<u4", 1, place + 4)[0]))
-    if claimed > len(data):
-        raise InputError(f"{path} ends early: its header claims {claimed} bytes")
-    with laspy.open(path, read_evlrs=False) as file:
+    with extra("laspy").open(path) as file:
         count = file.header.point_count
         check_size(path, float(count) * file.header.point_format.size)
         return file.read().xyz.reshape(count, 3)
@@ -84,16 +71,16 @@ def read_pcd(path: Path) -> Array:
     if kind == "ascii":
         columns = [sum(counts[:place]) for place in places]
         return np.loadtxt(data[start:].splitlines(), usecols=columns).reshape(n, 3)
-    if packed := kind == "binary_compressed":
-        data, start = _unpacked(data[start:], path), 0
-    forms = [np.dtype(form.lower() + size) for form, size in zip(facts["TYPE"], facts["SIZE"])]
-    sizes = [form.itemsize * count for form, count in zip(forms, counts)]
-    before = np.cumsum([0, *sizes])
-    points = []
-    for place in places:
-        at, step = (n * before[place], sizes[place]) if packed else (before[place], before[-1])
-        points.append(np.ndarray((n,), forms[place], data, start + int(at), (int(step),)))
-    return np.stack(points, axis=1, dtype=np.float64)
+    forms = [kind.lower() + size for kind, size in zip(facts["TYPE"], facts["SIZE"])]
+    row = np.dtype([("", form, count) for form, count in zip(forms, counts)])
+    if kind == "binary":
+        table = np.frombuffer(data, row, n, start)
+        found = [table[f"f{place}"].reshape(n) for place in places]
+    else:
+        data = _unpacked(data[start:], path)
+        starts = [n * row.fields[f"f{place}"][1] for place in places]  # type: ignore[index]
+        found = [np.frombuffer(data, forms[i], n, at) for i, at in zip(places, starts)]
+    return np.stack(found, axis=1, dtype=np.float64)
 
 
 def _unpacked(data: bytes, path: Path) -> bytes:

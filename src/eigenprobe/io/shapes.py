@@ -6,9 +6,7 @@ and simulations (vtk, vtu, vtp) write by `scans` and `grids`.
 
 A mesh is cleaned on the way in: coincident vertices are merged, degenerate and repeated faces and
 unused vertices dropped, each counted in ``Shape.repairs`` and in one warning. So are the pixels of
-a scan in which nothing was seen. What remains keeps the order of the file (``Shape.rows``). Large
-npy files are mapped, not read, and text is parsed in blocks, so a cloud needs no more memory than
-its numbers.
+a scan in which nothing was seen. What remains keeps the order of the file (``Shape.rows``).
 """
 
 from __future__ import annotations
@@ -23,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, near_path, warn
-from ..host.files import address, atomic_path, check_size, files_at, load_npy, local_copy, reading
+from ..host.files import address, atomic_path, files_at, load_npy, local_copy, reading, reading_npz
 from ..host.validation import validated
-from .archives import chosen_array, open_archive
+from .archives import chosen_array
 from .grids import read_vtk, read_vtp, read_vtu
 from .mesh import Array, check_faces, face_areas
 from .scans import posed_views, read_bin, read_e57, read_las, read_pcd, read_ptx
@@ -40,8 +38,6 @@ ARRAYS = (*TEXT, ".npy", ".npz")  # in which a number that is not finite is an e
 CLOUDS = (*ARRAYS, *SCANS, ".conf")
 POINTS = ("points", "vertices", "features", "x", "arr_0")  # arrays of an npz file, by preference
 FACES = ("faces", "triangles")
-MAPPED_BYTES = 1 << 28  # npy files above this are left on disk
-BLOCK_ROWS = 1 << 20
 HEAD = 1 << 16  # bytes in which the header of a mesh ends
 # numbers of vertices and faces in it
 CLAIMED = {
@@ -128,14 +124,15 @@ def load(
             points, faces = _joined_views(path), None
         else:
             points, faces = _read(path, columns, key)
-        seen = _finite_rows(points, path, faces is None and clean and suffix not in ARRAYS)
+        seen = np.isfinite(points).all(1)
+        _check_finite(seen, points, path, faces is None and clean and suffix not in ARRAYS)
         if faces is not None:
             faces = check_faces(faces, len(points), "vertices")
             return _cleaned(points, faces, path) if clean else Shape(points, faces, path.stem)
         if seen.all():
             return Shape(points, None, path.stem)
         repairs = {"pixels without a return left out": int((~seen).sum())}
-        return _told(Shape(points[seen], None, path.stem, repairs, np.flatnonzero(seen)), path)
+        return _repaired(path, points[seen], None, repairs, np.flatnonzero(seen))
 
 
 def save(shape: Shape, path: str | os.PathLike[str]) -> None:
@@ -255,12 +252,12 @@ def _read(path: Path, columns: Columns, key: str | None) -> tuple[Array, Array |
     elif suffix in TEXT:
         array, columns = read_text(path, columns), None
     elif suffix == ".npy":
-        array = load_npy(path, mapped=path.stat().st_size > MAPPED_BYTES)
+        array = load_npy(path)
     elif suffix == ".npz":
-        with open_archive(path) as archive:
+        with reading_npz(path) as archive:
             array = chosen_array(archive, path, POINTS, key)
-            names = [name for name in FACES if name in archive.keys()]  # noqa: SIM118
-            if names and key in (None, *POINTS[:2]) and {*POINTS[:2]} & {*archive.keys()}:
+            names = [name for name in FACES if name in archive]
+            if names and key in (None, *POINTS[:2]):
                 faces = archive[names[0]].astype(np.int64)
     else:
         array, faces = GRIDS.get(suffix, _through_trimesh)(path)
@@ -276,52 +273,43 @@ def _read(path: Path, columns: Columns, key: str | None) -> tuple[Array, Array |
 def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
     import trimesh
 
-    suffix, own = path.suffix.lower(), dict[str, Any]()
-    if suffix == ".obj":
+    own: dict[str, Any] = {}
+    if path.suffix.lower() == ".obj":
         # The parser takes the vertex 0, where they count from 1, for another one.
         if re.search(rb"^f[ \t].*?(?<=[ \t])0[/ \t\r\n]", path.read_bytes(), re.MULTILINE):
             raise InputError(f"{path} has a face with the vertex 0, expected numbers from 1 on")
         own = {"skip_materials": True}  # they are other files
     scene: Any = trimesh.load_scene(path, process=False, maintain_order=True, **own)
-    placed = [scene.geometry[scene.graph[node][1]] for node in scene.graph.nodes_geometry]
-    # One mesh may stand in many places.
-    check_size(path, 24.0 * sum(len(getattr(part, "vertices", ())) for part in placed))
     parts = scene.dump()
     vertices = np.concatenate([np.zeros((0, 3)), *(part.vertices for part in parts)])
     starts = np.cumsum([0, *(len(part.vertices) for part in parts)])
     moved = [part.faces + at for part, at in zip(parts, starts) if hasattr(part, "faces")]
     faces = np.concatenate([np.zeros((0, 3), np.int64), *moved])
     with path.open("rb") as file:  # the parser takes a text that ends early for a smaller mesh
-        claimed = re.search(CLAIMED.get(suffix, rb"()()"), file.read(HEAD), re.DOTALL)
+        claimed = re.search(CLAIMED.get(path.suffix.lower(), rb"()()"), file.read(HEAD), re.DOTALL)
     for array, count in zip((vertices, faces), claimed.groups() if claimed else ()):
         if len(array) < int(count or 0):
             raise InputError(f"{path} ends early: its header claims {int(count)} rows")
     return vertices, faces if len(faces) else None
 
 
-def _finite_rows(points: Array, path: Path, scanned: bool) -> Array:
-    """Where points have coordinates: those without any number are pixels of a scan in which nothing
-    was seen, and elsewhere an error."""
-    finite = np.ones(len(points), dtype=bool)
-    for start in range(0, len(points), BLOCK_ROWS):
-        block = slice(start, start + BLOCK_ROWS)
-        finite[block] = np.isfinite(points[block]).all(1)
-        if not scanned and not finite[block].all():
-            row = int(np.argmin(finite))
-            found = np.asarray(points[row]).tolist()
-            raise InputError(f"{path}: point {row} is {found}, expected finite coordinates")
+def _check_finite(finite: Any, points: Array, path: Path, scanned: bool) -> None:
+    """Points without any number are pixels of a scan in which nothing was seen, and elsewhere an
+    error."""
+    if not scanned and not finite.all():
+        row = int(np.argmin(finite))
+        found = np.asarray(points[row]).tolist()
+        raise InputError(f"{path}: point {row} is {found}, expected finite coordinates")
     if not finite.any():
         raise InputError(f"{path} holds no points, all of its {len(points)} pixels are empty")
-    return finite
 
 
 def _cleaned(vertices: Array, faces: Array, path: Path) -> Shape:
     _, first, inverse = np.unique(vertices, axis=0, return_index=True, return_inverse=True)
     repairs = {"coincident vertices merged": len(vertices) - len(first)}
     faces = first[inverse.ravel()][faces]  # every vertex becomes the first of its copies
-    a, b, c = faces.T
     size = float(np.ptp(vertices, axis=0).max()) or 1.0
-    flat = (a == b) | (b == c) | (c == a) | (face_areas(vertices, faces) <= DEGENERATE * size**2)
+    flat = face_areas(vertices, faces) <= DEGENERATE * size**2
     repairs["degenerate faces dropped"] = int(flat.sum())
     faces = faces[~flat]
     _, unique = np.unique(np.sort(faces, axis=1), axis=0, return_index=True)
@@ -331,14 +319,15 @@ def _cleaned(vertices: Array, faces: Array, path: Path) -> Shape:
         raise InputError(f"{path} has only degenerate faces")
     used, numbers = np.unique(faces, return_inverse=True)
     repairs["unused vertices dropped"] = len(first) - len(used)
-    repairs = {what: count for what, count in repairs.items() if count}
     rows = used if len(used) < len(vertices) else None
-    return _told(Shape(vertices[used], numbers.reshape(-1, 3), path.stem, repairs, rows), path)
+    return _repaired(path, vertices[used], numbers.reshape(-1, 3), repairs, rows)
 
 
-def _told(shape: Shape, path: Path) -> Shape:
-    """The shape; what was repaired in one warning."""
-    if shape.repairs:
-        counts = [f"{count} {what}" for what, count in shape.repairs.items()]
-        warn(f"{path.name}: {', '.join(counts)}")
-    return shape
+def _repaired(
+    path: Path, points: Array, faces: Array | None, repairs: dict[str, int], rows: Array | None
+) -> Shape:
+    """A shape; what was repaired in one warning."""
+    repairs = {what: count for what, count in repairs.items() if count}
+    if repairs:
+        warn(f"{path.name}: {', '.join(f'{count} {what}' for what, count in repairs.items())}")
+    return Shape(points, faces, path.stem, repairs, rows)

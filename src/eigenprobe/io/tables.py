@@ -19,8 +19,8 @@ import numpy as np
 from scipy import sparse
 
 from ..errors import InputError, extra, near_path, warn
-from ..host.files import check_size, load_npy, local_copy, reading
-from .archives import ARCHIVES, chosen_array, open_archive, stored
+from ..host.files import check_size, load_npy, local_copy, reading, reading_npz
+from .archives import ARCHIVES, HDF5, chosen_array, stored
 from .mesh import Array
 from .text import parsed, pick, separators
 
@@ -152,74 +152,55 @@ def _matrix_market(path: Path) -> Any:
     if not re.match(r"%%MatrixMarket matrix coordinate (real|integer) general", form, re.I):
         wanted = f"{path} must hold a matrix coordinate real general"
         raise InputError(f"{wanted}, got {form[:80].strip()!r}")
-    table = parsed(path, sep=r"\s+", comment="%", header=None, dtype=np.float64)
-    row, column, values = table.to_numpy().T
-    size = int(row[0]), int(column[0])
-    check_size(path, 8.0 * sum(size))
-    if len(values) - 1 != values[0]:
-        count = f"its header claims {values[0]:.0f} numbers, {len(values) - 1} follow"
-        raise InputError(f"{path} is damaged: {count}")
-    places = row[1:].astype(np.int64) - 1, column[1:].astype(np.int64) - 1
-    return sparse.csr_matrix((values[1:], places), shape=size)
+    table = parsed(path, sep=r"\s+", comment="%", header=None, dtype=np.float64).to_numpy()
+    rows, columns, count = (int(number) for number in table[0])
+    check_size(path, 8.0 * (rows + columns))
+    if len(table) - 1 != count:
+        raise InputError(f"{path} claims {count} numbers, {len(table) - 1} follow")
+    places = table[1:, :2].T.astype(np.int64) - 1
+    return sparse.csr_matrix((table[1:, 2], places), shape=(rows, columns))
 
 
-def _read_archive(path: Path, labels: str | None, key: str | None) -> Parts:
-    with open_archive(path) as archive:
-        names = list(archive.keys())
-        if path.suffix.lower() == ".npz" and {"format", "data", "shape"} <= set(names):
-            kind = bytes(archive["format"].item()).decode()
-            return _sparse(archive, kind, archive["shape"], path), None, None
-        features = chosen_array(archive, path, FEATURE_NAMES, key)
-        if hasattr(features, "keys"):  # a group: a sparse matrix as AnnData stores it
-            for part in features:
-                stored(features, part, path)
-            about = features.attrs
-            kind = str(about.get("encoding-type", about.get("h5sparse_format", "csr")))
-            shape = about.get("shape", about.get("h5sparse_shape"))
-            features = _sparse(features, kind.removesuffix("_matrix"), shape, path)
-        else:
-            features = np.asarray(features)
-        if path.suffix.lower() == ".h5ad":
-            return features, None if labels is None else _observed(archive, labels, path), None
+def _read_npz(path: Path, labels: str | None, key: str | None) -> Parts:
+    with reading_npz(path) as archive:
+        if {"format", "data", "shape"} <= {*archive}:
+            check_size(path, 8.0 * float(archive["shape"].sum()))  # a number per row and column
+            return _compressed(sparse.load_npz(path)), None, None
+        return _arrays(archive, path, labels, key)
+
+
+def _read_hdf5(path: Path, labels: str | None, key: str | None) -> Parts:
+    with extra("h5py").File(path) as archive:
+        if path.suffix.lower() != ".h5ad":
+            return _arrays(archive, path, labels, key)
+        key = key or ("obsm/X_pca" if "X_pca" in archive.get("obsm", ()) else "X")
+        features = _element(archive, key, path)
         if labels is None:
-            labels = next((name for name in LABEL_NAMES if name in names and name != key), None)
-        answer = None if labels is None else np.asarray(stored(archive, labels, path))
-        known = [name for name in CLASS_NAMES if name in names]
-        classes = np.asarray(stored(archive, known[0], path)) if known else np.zeros(())
-        return features, answer, classes if classes.ndim == 1 else None
+            return features, None, None
+        column = extra("pandas").Series(_element(archive, f"obs/{labels}", path), dtype=object)
+        return features, np.array(column.where(column.notna(), "").tolist()), None
 
 
-def _sparse(parts: Any, kind: str, shape: Any, path: Path) -> Any:
-    """A matrix in compressed rows from its ``data``, ``indices`` and ``indptr`` (``row`` and
-    ``col`` for coo).
-    """
-    size = tuple(int(length) for length in shape)
-    check_size(path, 8.0 * sum(size))  # a number per row and column is needed whatever is stored
-    names = ("row", "col") if kind == "coo" else ("indices", "indptr")
-    data, *places = (np.asarray(parts[name]) for name in ("data", *names))
-    if kind == "coo":
-        return sparse.csr_matrix((data, places), shape=size)
-    if kind not in ("csr", "csc"):
-        raise InputError(f"expected a sparse matrix in csr, csc or coo form, got {kind}")
-    matrix = getattr(sparse, f"{kind}_matrix")((data, *places), shape=size)
-    matrix.check_format(full_check=True)  # indices out of range would be read from other memory
-    return matrix.tocsr()
+def _arrays(archive: Any, path: Path, labels: str | None, key: str | None) -> Parts:
+    features = np.asarray(chosen_array(archive, path, FEATURE_NAMES, key))
+    labels = labels or next((name for name in LABEL_NAMES if name in archive and name != key), None)
+    answer = None if labels is None else np.asarray(stored(archive, labels, path))
+    known = [name for name in CLASS_NAMES if name in archive]
+    classes = np.asarray(stored(archive, known[0], path)) if known else np.zeros(())
+    return features, answer, classes if classes.ndim == 1 else None
 
 
-def _observed(archive: object, labels: str, path: Path) -> Array:
-    """A column of AnnData's ``obs``: numbers, text, or codes and categories."""
-    column = stored(archive, f"obs/{labels}", path)
-    if not hasattr(column, "keys"):
-        return _text(column)
-    codes = np.asarray(stored(column, "codes", path))
-    kinds = np.append(_text(stored(column, "categories", path)), "")
-    # The last is that of an unknown code, such as -1.
-    return kinds[np.where((codes >= 0) & (codes < len(kinds)), codes, -1)]
+def _element(archive: Any, key: str, path: Path) -> Any:
+    """An array, a sparse matrix or a column of AnnData."""
+    found = extra("anndata.io").read_elem(stored(archive, key, path))
+    return _compressed(found) if sparse.issparse(found) else found
 
 
-def _text(column: Any) -> Array:
-    """Numbers as they are; text, which HDF5 gives as bytes, as text."""
-    return np.asarray(column) if column.dtype != object else column.asstr()[...].astype(str)
+def _compressed(matrix: Any) -> Any:
+    """In rows; indices out of range would be read from other memory."""
+    matrix = matrix.tocsr()
+    matrix.check_format(full_check=True)
+    return matrix
 
 
 def _read_columns(path: Path, labels: str | None, key: str | None) -> Parts:
@@ -242,5 +223,6 @@ def _read_columns(path: Path, labels: str | None, key: str | None) -> Parts:
     return frame.drop(columns=frame.columns[place]), frame.iloc[:, place].to_numpy(), None
 
 
-READERS = {".npy": _read_array, ".mtx": _read_array, **dict.fromkeys(ARCHIVES, _read_archive)}
+READERS = {".npy": _read_array, ".mtx": _read_array, ".npz": _read_npz}
+READERS |= dict.fromkeys(HDF5, _read_hdf5)
 READERS |= dict.fromkeys((".csv", ".tsv", ".parquet"), _read_columns)

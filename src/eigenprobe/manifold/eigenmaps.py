@@ -220,10 +220,29 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     @on_cores
     def fit(self, X: object, y: object = None, *, neighbors: tuple[Any, Any] | None = None) -> Self:
-        """Fit the embedding of ``X (n_samples, n_features)``; ``y`` is ignored.
+        """Fit the embedding of a table.
 
-        ``neighbors`` are known indices and distances ``(n_samples, k)`` of nearest rows, which are
-        then not searched.
+        Parameters
+        ----------
+        X
+            ``(n_samples, n_features)``: an array, a sparse matrix, a data frame, a file and what
+            else the notes of the class name.
+        y
+            Ignored.
+        neighbors
+            Known indices and distances ``(n_samples, k)`` of nearest rows, which are then not
+            searched.
+
+        Returns
+        -------
+        The estimator.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> X, y = load_digits(return_X_y=True)
+        >>> Eigenmaps(4, random_state=0).fit(X[:500]).embedding_.shape
+        (500, 4)
         """
         check_parameters(self)
         if _is_dask(X):
@@ -265,7 +284,24 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return self._finish(*self._stream(rows), placed)
 
     def fit_transform(self, X: object, y: object = None, **fit_params: Any) -> Array:
-        """``fit(X, y).embedding_``; lazy for dask."""
+        """Fit a table, and its coordinates.
+
+        Parameters
+        ----------
+        X, y, fit_params
+            As in `fit`.
+
+        Returns
+        -------
+        ``fit(X, y).embedding_``; lazy for dask.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> X, y = load_digits(return_X_y=True)
+        >>> Eigenmaps(2, random_state=0).fit_transform(X[:500]).shape
+        (500, 2)
+        """
         self.fit(X, y, **fit_params)
         return self.transform(X) if _is_dask(X) else _like(X, self.embedding_)
 
@@ -286,8 +322,24 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     @on_cores
     def transform(self, X: object) -> Array:
-        """Coordinates of new rows ``(m, n_components)``. Row i depends on row i alone; fitted rows
-        get their values.
+        """Coordinates of new rows. Each depends on its own row alone; fitted rows get their own.
+
+        Parameters
+        ----------
+        X
+            ``(m, n_features)``.
+
+        Returns
+        -------
+        ``(m, n_components)``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = Eigenmaps(4, random_state=0).fit(X[:500])
+        >>> model.transform(X[500:503]).shape
+        (3, 4)
         """
         check_is_fitted(self)
         if _is_dask(X):
@@ -299,8 +351,24 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return _like(X, self._spectral(self._stream(rows)[0], self.n_components).astype(dtype))
 
     def inverse_transform(self, X: object) -> Array:
-        """Rows ``(m, n_features)`` for coordinates ``(m, n_components)``: local averages of the
-        fitted rows.
+        """Rows for coordinates: local averages of the fitted rows.
+
+        Parameters
+        ----------
+        X
+            Coordinates ``(m, n_components)``.
+
+        Returns
+        -------
+        ``(m, n_features)``; at the coordinates of a fitted row that row, of copies their mean.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = Eigenmaps(4, random_state=0).fit(X[:500])
+        >>> bool(np.allclose(model.inverse_transform(model.embedding_[:3]), X[:3]))
+        True
         """
         check_is_fitted(self)
         points = self.basis_.points
@@ -351,18 +419,54 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     @on_cores
     def place(self, X: object) -> Array:
-        """Places ``(m, map_dimensions)`` of new rows on the map: averages over their neighbours; a
-        fitted row's own.
+        """Places of new rows on the map `layout_`: averages over their neighbours; a fitted row
+        gets its own.
+
+        Parameters
+        ----------
+        X
+            ``(m, n_features)``.
+
+        Returns
+        -------
+        ``(m, map_dimensions)``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = Eigenmaps(4, random_state=0).fit(X[:500])
+        >>> bool(np.allclose(model.place(X[:5]), model.layout_[:5]))
+        True
         """
         check_is_fitted(self)
         return self._places(self._open(X, reset=False), self.map_dimensions)
 
     def plot(self, labels: Any = None, *, interactive: bool = False, **options: Any) -> Any:
-        """The map of the fitted rows as a matplotlib Figure, coloured by ``labels (n,)`` or by the
-        groups found; with ``interactive``, the page of `report` in a notebook.
+        """The map of the fitted rows as a picture.
 
-        ``options`` are those of `viz.charts.embeddings`: path, names, side, limit; of an
-        interactive map those of `viz.scatter.scatter_page`.
+        Parameters
+        ----------
+        labels
+            ``(n,)``, which colour it; without them groups that are found on it.
+        interactive
+            Whether to make the page of `report` instead, for a notebook.
+        options
+            Of `viz.charts.embeddings`: path, names, side, limit; of an interactive map those of
+            `viz.scatter.scatter_page`.
+
+        Returns
+        -------
+        A matplotlib Figure, or a page in a frame.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = Eigenmaps(4, random_state=0).fit(X[:500])
+        >>> figure = model.plot(y[:500], names=[f"digit {d}" for d in range(10)])
+        >>> figure.legends[0].get_texts()[3].get_text()
+        'digit 3'
         """
         if interactive:
             from ..viz.notebook import InteractiveScene
@@ -379,17 +483,50 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return embeddings({"": self.layout_[:, :2]}, labels, **{"side": 5.0, **options})
 
     def report(self, path: str | os.PathLike[str], labels: Any = None, **options: Any) -> None:
-        """Write the map as one HTML page to explore; ``labels (n,)`` colour it, without them the
-        groups found.
+        """Write the map as one HTML page to explore.
 
-        ``options`` are those of `viz.scatter.write_scatter`.
+        Parameters
+        ----------
+        path
+            An html file.
+        labels
+            ``(n,)``, which colour it; without them groups that are found on it.
+        options
+            Of `viz.scatter.scatter_page`: names, texts, images, values, title, facts, ...
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from sklearn.datasets import load_digits
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = Eigenmaps(4, random_state=0).fit(X[:500])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.report(f"{folder}/map.html", y[:500], title="digits")
         """
         from ..viz.scatter import write_scatter
 
         write_scatter(path, self, labels, **options)
 
     def plot_spectrum(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """The eigenvalues as a matplotlib Figure: groups end where they jump."""
+        """The eigenvalues as a picture: groups end where they jump.
+
+        Parameters
+        ----------
+        path
+            A file to write it to.
+
+        Returns
+        -------
+        A matplotlib Figure.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = Eigenmaps(4, random_state=0).fit(X[:500])
+        >>> model.plot_spectrum().axes[0].get_ylabel()
+        'eigenvalue'
+        """
         from ..viz.charts import eigenvalue_curves
 
         check_is_fitted(self)
@@ -397,7 +534,25 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return eigenvalue_curves(curves, None if path is None else Path(path))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator as a folder of safetensors and JSON, without pickle."""
+        """Write the fitted estimator as a folder of safetensors and JSON, without pickle.
+
+        Parameters
+        ----------
+        folder
+            Which is made.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from sklearn.datasets import load_digits
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = Eigenmaps(4, random_state=0).fit(X[:500])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(folder)
+        ...     same = Eigenmaps.load(folder)
+        >>> bool(np.allclose(same.embedding_, model.embedding_))
+        True
+        """
         from .store import write_estimator
 
         check_is_fitted(self)
@@ -405,7 +560,17 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Eigenmaps:
-        """Read what `save` wrote."""
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        folder
+            That was written.
+
+        Returns
+        -------
+        The fitted estimator.
+        """
         from .store import read_estimator
 
         return read_estimator(cls, folder)

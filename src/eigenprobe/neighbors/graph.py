@@ -309,14 +309,33 @@ def build_graph(
     ordered: bool = False,
     clouds: tuple[int, ...] = (),
 ) -> Graph:
-    """The ``k`` nearest neighbours of every point, itself excluded unless ``self_loops`` (then it
-    is the first).
+    """The nearest neighbours of every point.
 
-    A tensor gives a graph of tensors on its device, a numpy array (a list, a file, a mesh) one of
-    numpy arrays. ``ordered`` says that the points already lie in memory as they lie in space
-    (`layout.morton_order`); ``clouds`` are the sizes of stacked clouds, each of which is searched
-    in itself.
+    Parameters
+    ----------
+    points
+        ``(n, d)``: a tensor gives a graph of tensors on its device; an array, a list, a file or a
+        mesh one of numpy arrays.
+    k
+        How many neighbours.
+    metric
+        ``"euclidean"`` or ``"cosine"``.
+    self_loops
+        Whether every point is its own first neighbour, too.
+    backend
+        How they are searched: ``"auto"`` or a backend of the search.
+    ordered
+        Whether points that are near in space are near in memory already.
+    clouds
+        Sizes of stacked clouds, each of which is searched in itself.
 
+    Returns
+    -------
+    Graph
+        With ``points (n, d)``, ``indices (n, k)`` and ``distances (n, k)``.
+
+    Examples
+    --------
     >>> x = torch.tensor([[0.0], [1.0], [3.0]])
     >>> build_graph(x, k=1).indices.ravel().tolist()
     [1, 0, 1]

@@ -290,12 +290,24 @@ def gradient(
     dimension: float | None = None,
     device: str | torch.device | None = None,
 ) -> tuple[Array, tuple[Matrix, ...]]:
-    """Tangent frames ``(n, d, dim)`` and the gradient ``(G_1, ..., G_dim)``, sparse ``(n, n)``, in
-    ``length^-1``.
+    """The gradient of functions on a cloud, in tangent frames of its points.
 
-    ``G_a @ f`` is the component of the gradient of ``f`` along ``frames[:, :, a]``; as vectors in
-    space the gradient is ``sum_a frames[:, :, a] * (G_a @ f)[:, None]``. Settings and kinds of
-    arrays as in `laplacian`; of a `Basis` it is that of the graph and the weights that made it.
+    Parameters
+    ----------
+    points
+        As in `laplacian`; of a `Basis` it is the gradient of the graph and the weights that made
+        it.
+    neighbours, dimension, device
+        As in `laplacian`.
+
+    Returns
+    -------
+    frames
+        ``(n, d, dim)``, orthonormal.
+    parts
+        ``(G_1, ..., G_dim)``, sparse ``(n, n)``, in ``length^-1``: ``G_a @ f`` is the component of
+        the gradient of ``f`` along ``frames[:, :, a]``. As vectors in space the gradient is
+        ``sum_a frames[:, :, a] * (G_a @ f)[:, None]``.
 
     Examples
     --------

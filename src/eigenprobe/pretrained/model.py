@@ -57,7 +57,23 @@ class EncodeOptions(TypedDict, total=False):
 
 
 class SpectralModel:
-    """A pretrained network and what is known about it; make one by `from_pretrained`."""
+    """A pretrained network and what is known about it; make one by `from_pretrained`.
+
+    Parameters
+    ----------
+    network
+        In evaluation mode from here on.
+    facts, name
+        How it was trained, and what it is called.
+
+    Examples
+    --------
+    >>> model = SpectralModel.from_pretrained("surface")
+    >>> cube = np.random.default_rng(0).normal(size=(300, 3))
+    >>> sphere = cube / np.linalg.norm(cube, axis=1, keepdims=True)
+    >>> model.encode(sphere, k=9).vectors.shape
+    (300, 9)
+    """
 
     def __init__(
         self, network: SpectralNetwork, facts: Facts | None = None, name: str = ""
@@ -105,7 +121,13 @@ class SpectralModel:
             return cls(*load_network(source), name=os.fspath(source))
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write `config.json`, float16 safetensors and a model card."""
+        """Write `config.json`, float16 safetensors and a model card.
+
+        Parameters
+        ----------
+        folder
+            Which is made; `from_pretrained` takes it.
+        """
         write(Path(folder), self.network, self.facts)
 
     @property

@@ -86,8 +86,16 @@ class Probes:
         return self.steps if isinstance(self.steps, int) else self.steps[1]
 
     def graph(self, points: Tensor) -> Graph:
-        """The graph on which these probes of a cloud ``(n, d)``, or of stacked clouds ``(b, n,
-        d)``, are smoothed.
+        """The graph on which these probes are smoothed.
+
+        Parameters
+        ----------
+        points
+            A tensor ``(n, d)``, or one of stacked clouds ``(b, n, d)``.
+
+        Returns
+        -------
+        Graph
         """
         sizes = (points.shape[1],) * len(points) if points.ndim == 3 else ()
         flat = points.flatten(0, -2)
@@ -98,12 +106,30 @@ class Probes:
     def draw(
         self, cloud: Any, generator: torch.Generator | None = None, *, compiled: bool = False
     ) -> Any:
-        """``m`` probes ``(n, m)`` on a cloud or its graph; ``(b, n, m)`` for a batch of clouds
-        ``(b, n, d)``.
+        """Probes on a cloud.
 
-        Numpy in (a list, a file, a mesh), numpy out; a tensor, or a graph of tensors, gives a
-        tensor. ``compiled`` makes a step one kernel on a GPU, which takes seconds once and pays
-        where many draws of one size follow.
+        Parameters
+        ----------
+        cloud
+            Points ``(n, d)``, a batch of clouds ``(b, n, d)``, or a graph.
+        generator
+            Of random numbers.
+        compiled
+            Whether a step is one kernel on a GPU, which takes seconds once and pays where many
+            draws of one size follow.
+
+        Returns
+        -------
+        ``(n, m)``, or ``(b, n, m)``: numpy for numpy, a list, a file or a mesh; a tensor for a
+        tensor and a graph of tensors.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> angle = np.arange(200) * np.pi / 100
+        >>> circle = np.stack([np.cos(angle), np.sin(angle)], 1)
+        >>> Probes(count=3).draw(circle, torch.Generator().manual_seed(0)).shape
+        (200, 3)
         """
         if isinstance(cloud, Graph):
             given = isinstance(cloud.indices, Tensor)
@@ -171,7 +197,17 @@ class Probes:
         return half.to(signal.dtype)
 
     def __call__(self, cloud: Any) -> Any:
-        """Those of seed 0, so that ``decompose(points, probes=Probes(...))`` reconstructs them."""
+        """Those of seed 0, so that ``decompose(points, probes=Probes(...))`` reconstructs them.
+
+        Parameters
+        ----------
+        cloud
+            As in `draw`.
+
+        Returns
+        -------
+        As `draw`.
+        """
         device = cloud.device if isinstance(cloud, Tensor) else "cpu"
         return self.draw(cloud, torch.Generator(device).manual_seed(0))
 

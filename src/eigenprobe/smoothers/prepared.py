@@ -57,14 +57,38 @@ def build_smoother(
     balance: bool | None = None,
     **options: Any,
 ) -> Smoother:
-    """A smoother on a cloud ``(n, d)`` (array, tensor, list, file or mesh) or on its graph; every
-    setting that is not given is chosen from the data. It smooths numpy arrays to numpy arrays and
-    tensors to tensors.
+    """A smoother of a cloud, which averages functions over neighbours.
 
-    ``bandwidth`` is sigma of the Gaussian (row, symmetric, and adaptive where it is not balanced);
-    ``balance`` forces balanced weights on or off (adaptive). ``options``: ``self_loops`` of the
-    graph; ``alpha``, the power of the density that `symmetric` divides by (1); ``settings`` and
-    ``field`` of balanced weights.
+    Parameters
+    ----------
+    source
+        Points ``(n, d)`` (an array, a tensor, a list, a file or a mesh), or their graph.
+    kind
+        ``"adaptive"``, ``"symmetric"`` or ``"row"``, as in `decompose`.
+    k, dimension
+        Neighbours, and dimension of the manifold; chosen from the data unless given.
+    bandwidth
+        Sigma of the Gaussian, where weights are Gaussian.
+    metric
+        ``"euclidean"`` or ``"cosine"``.
+    balance
+        Whether adaptive weights are balanced; chosen from the dimension unless given.
+    options
+        ``self_loops`` of the graph; ``alpha``, the power of the density that ``"symmetric"``
+        divides by (1); ``settings`` and ``field`` of balanced weights.
+
+    Returns
+    -------
+    Smoother
+        It smooths numpy arrays to numpy arrays and tensors to tensors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> angle = np.arange(200) * np.pi / 100
+    >>> smoother = build_smoother(np.stack([np.cos(angle), np.sin(angle)], 1))
+    >>> bool(np.allclose(smoother.apply(np.ones((200, 1))), 1))
+    True
     """
     if isinstance(source, Graph):
         graph = source if isinstance(source.indices, Tensor) else source.torch()

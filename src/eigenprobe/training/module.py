@@ -55,6 +55,10 @@ class Optimisation:
     clip: float = 1.0
     anneal: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.steps < 0:
+            raise InputError(f"steps must be at least 0, got {self.steps}")
+
     def factor(self, step: int) -> float:
         """Learning rate at an optimiser step, relative to ``rate``."""
         if step < self.warmup:

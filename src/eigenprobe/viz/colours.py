@@ -66,5 +66,7 @@ def categorical(count: int) -> Array:
     if count <= len(OKABE_ITO):
         return np.array([to_rgb(colour) for colour in OKABE_ITO[:count]]).reshape(count, 3)
     place = np.arange(count)
-    strength = np.array([[0.6, 0.78], [0.45, 0.95], [0.72, 0.55]])[place % 3]
-    return hsv_to_rgb(np.column_stack([(0.58 + place / count) % 1, strength]))
+    strength = np.array([[0.62, 0.8], [0.5, 1], [0.75, 0.58]])[place % 3]
+    rgb = hsv_to_rgb(np.column_stack([(0.58 + place / count) % 1, strength]))
+    light = rgb @ [0.21, 0.72, 0.07]
+    return rgb * np.minimum(1, 0.66 / light)[:, None]  # no yellow and green too pale for white

@@ -27,6 +27,18 @@ from ..host.tables import say, table_rows
 
 Path = str | os.PathLike[str]
 ASSETS = files(__package__) / "assets"
+WORDS = {
+    "strays": "outliers",
+    "stray_share": "share of outliers",
+    "short_cuts": "edges cut",
+    "resolution": "points in the sample",
+    "thickness": "noise",
+    "copies": "points per place",
+    "cleaned": "noise removed",
+    "dimension_votes": "share by dimension",
+    "left_out": "points in small parts",
+}
+ROWS = ("strays", "left_out", "boundary", "rows")  # facts that list rows
 SCRIPTS = {"report": ("page.js", "scene.js", "report.js"), "scatter": ("page.js", "scatter.js")}
 
 
@@ -66,11 +78,14 @@ def thinning_note(shown: int, n: int, rest: str = ".") -> str:
 
 
 def in_words(facts: Mapping[str, Any]) -> Facts:
-    """Facts without the underscores of their keys; those of a mapping inside are among them."""
+    """Facts in words in place of their keys, and numbers in place of lists of rows; those of a
+    mapping inside are among them.
+    """
     words: Facts = {}
     for key, value in facts.items():
-        words |= value if isinstance(value, Mapping) else {key: value}
-    return {key.replace("_", " "): value for key, value in words.items()}
+        counted = len(value) if key in ROWS else value
+        words |= value if isinstance(value, Mapping) else {key: counted}
+    return {WORDS.get(key, key.replace("_", " ")): value for key, value in words.items()}
 
 
 def banner(warnings: Iterable[str]) -> str:

@@ -33,7 +33,22 @@ TILE, SHEET = 64, 8192  # pixels of a picture of a row, and of all of them toget
 
 
 def write_scatter(path: Path, *given: Any, **options: Any) -> None:
-    """Write the page of `scatter_page` to a file, whole or not at all."""
+    """Write the page of `scatter_page` to a file, whole or not at all.
+
+    Parameters
+    ----------
+    path
+        An html file.
+    given, options
+        Of `scatter_page`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> x = np.random.default_rng(0).normal(size=(200, 2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_scatter(f"{folder}/map.html", x, x[:, 0] > 0, title="left and right")
+    """
     write_text(path, scatter_page(*given, **options))
 
 

@@ -7,7 +7,6 @@ camera                       y = R (x - c) / r with rows of R = (right, up, towa
 triangles (t, 3)             of a sampled surface: three points that are neighbours in the operator
 """
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +19,7 @@ from scipy.spatial.transform import Rotation
 from ..basis import Basis
 from ..cloud.inspection import find_outliers
 from ..decomposition import OperatorSettings
-from ..errors import EigenprobeWarning, InputError
+from ..errors import InputError, held_warnings
 from ..io.mesh import check_faces, to_numpy
 from .colours import Array
 
@@ -130,8 +129,7 @@ def surface_triangles(points: Array) -> Index | None:
     """
     if len(points) < LEAST or not np.ptp(points, axis=0).all():
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EigenprobeWarning)  # nothing new is said in a picture
+    with held_warnings():  # nothing new is said in a picture
         made = OperatorSettings(resolution="all", parts="all").prepare(points)
     smoother = made.smoother_as_given
     if smoother.dimension != 2:

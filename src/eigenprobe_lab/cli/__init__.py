@@ -1,43 +1,47 @@
-"""Commands of the laboratory, which `eigenprobe` finds by entry points."""
+"""Commands of the laboratory, which `eigenprobe` finds by entry points that return one."""
+
+from collections.abc import Callable
 
 from cyclopts import App
-
-from eigenprobe.cli.arguments import command, group
 
 
 def evaluation() -> App:
     """``evaluate surfaces | volumes | scans``."""
     from . import evaluate
 
-    about = "Measure methods against the cotangent oracle, with peers beside."
-    return group("evaluate", about, evaluate.surfaces, evaluate.volumes, evaluate.scans)
+    app = App("evaluate", help="Measure methods against the cotangent oracle, with peers beside.")
+    for command in (evaluate.surfaces, evaluate.volumes, evaluate.scans):
+        app.command(command)
+    return app
 
 
 def reproduction() -> App:
     """``reproduce toy1d | overfit | generalisation | images | all``."""
     from . import experiments as of
 
-    about = "Run an experiment of the paper and print its table."
-    whole = command(of.everything, "all")
-    return group("reproduce", about, of.toy1d, of.overfit, of.generalisation, of.images, whole)
+    app = App("reproduce", help="Run an experiment of the paper and print its table.")
+    for command in (of.toy1d, of.overfit, of.generalisation, of.images):
+        app.command(command)
+    app.command(of.everything, name="all")
+    return app
 
 
-def training() -> App:
+def training() -> Callable[..., None]:
     """``train``."""
     from .train import train
 
-    return command(train)
+    return train
 
 
-def caching() -> App:
+def caching() -> Callable[..., None]:
     """``cache``."""
     from .data import cache
 
-    return command(cache)
+    return cache
 
 
-def extraction() -> App:
+def extraction() -> Callable[..., None]:
     """``features``."""
     from .data import features
 
-    return command(features)
+    return features

@@ -3,18 +3,24 @@
 from pathlib import Path
 from typing import Literal
 
-from eigenprobe.cli.session import Session
+from eigenprobe.cli.session import SHARED, K, Session
 from eigenprobe.errors import InputError
 
 
 def cache(
-    shapes: list[Path], *, k: int = 50, jobs: int = -1, backend: str | None = None, session: Session
+    shapes: list[Path],
+    *,
+    k: K = 50,
+    jobs: int = -1,
+    backend: str | None = None,
+    session: Session = SHARED,
 ) -> None:
     """Prepare the cotangent oracles of whole folders, once; a second run only does what is missing.
 
-    Examples:
-      eigenprobe cache meshes/
-      eigenprobe cache meshes/ -k 100 --jobs 8 --out oracles
+    For example:
+
+        eigenprobe cache meshes/
+        eigenprobe cache meshes/ -k 100 --jobs 8 --out oracles
 
     Args:
         shapes: mesh files, or folders of them
@@ -41,15 +47,16 @@ def features(
     split: Literal["train", "test", "all"] = "all",
     batch: int = 64,
     limit: int | None = None,
-    session: Session,
+    session: Session = SHARED,
 ) -> None:
     """Turn images into a table of features with a vision model; an interrupted run goes on where it
     stopped.
 
-    Examples:
-      eigenprobe features photos/ --model dinov2-small
-      eigenprobe features imagenette2/ --model clip-vit-b32 --batch 256
-      eigenprobe features photos/ --model path/to/weights
+    For example:
+
+        eigenprobe features photos/ --model dinov2-small
+        eigenprobe features imagenette2/ --model clip-vit-b32 --batch 256
+        eigenprobe features photos/ --model path/to/weights
 
     Args:
         images: a folder of images, of one folder per class, or an official data-set archive

@@ -1,9 +1,11 @@
 """Commands that measure against an oracle: ``evaluate surfaces|volumes|scans``."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from eigenprobe.cli.session import Session
+from cyclopts import Parameter
+
+from eigenprobe.cli.session import SHARED, K, Samples, Session, Switch
 from eigenprobe.errors import InputError
 
 Measured = Literal["direct", "network", "pretrained", "robust", "oracle"]
@@ -13,23 +15,24 @@ def surfaces(
     shapes: list[Path],
     *,
     methods: list[Measured] = ["direct", "robust"],  # noqa: B006
-    n: int = 4000,
-    k: int = 50,
+    n: Samples = 4000,
+    k: K = 50,
     points: list[int] = [],  # noqa: B006
     noise: list[float] = [0.0],  # noqa: B006
-    figures: bool = True,
+    figures: Switch = True,
     jobs: int = 1,
-    session: Session,
+    session: Session = SHARED,
 ) -> None:
     """Alignment with the cotangent oracle on meshes, with the paper's columns and figures.
 
     With --points, which neighbours are real is measured instead: plain, learned, cut by an oracle,
     robust_laplacian.
 
-    Examples:
-      eigenprobe evaluate surfaces meshes/
-      eigenprobe evaluate surfaces meshes/ --points 500 1500 4000 --noise 0 0.01
-      eigenprobe evaluate surfaces bunny.obj --methods direct pretrained --samples 1500
+    For example:
+
+        eigenprobe evaluate surfaces meshes/
+        eigenprobe evaluate surfaces meshes/ --points 500 1500 4000 --noise 0 0.01
+        eigenprobe evaluate surfaces bunny.obj --methods direct pretrained --samples 1500
 
     Args:
         shapes: mesh files, or folders of them
@@ -69,16 +72,17 @@ def volumes(
     shapes: list[Path],
     *,
     methods: list[Measured] = ["direct"],  # noqa: B006 (a default for the parser; never changed)
-    n: int = 4000,
-    k: int = 50,
-    figures: bool = True,
+    n: Samples = 4000,
+    k: K = 50,
+    figures: Switch = True,
     jobs: int = 1,
-    session: Session,
+    session: Session = SHARED,
 ) -> None:
     """The same on points inside closed meshes, against a Laplacian on a grid that fills them.
 
-    Examples:
-      eigenprobe evaluate volumes solid.off --samples 3000
+    For example:
+
+        eigenprobe evaluate volumes solid.off --samples 3000
 
     Args:
         shapes: closed mesh files, or folders of them
@@ -94,11 +98,11 @@ def volumes(
 def scans(
     shapes: list[Path],
     *,
-    k: list[int] = [10, 20],  # noqa: B006 (a default for the parser; never changed)
+    k: Annotated[list[int], Parameter(alias="-k")] = [10, 20],  # noqa: B006
     points: int = 4000,
     kinds: list[str] = [],  # noqa: B006
     jobs: int = 1,
-    session: Session,
+    session: Session = SHARED,
 ) -> None:
     """Meshes as a virtual scanner measures them: every kind of damage, plain, ours and
     robust_laplacian.
@@ -108,9 +112,10 @@ def scans(
     noise:S, misregistered:S (in radii), strays:S (a share), blobs, floor, step:R (of density),
     voxels:N (along the longest side).
 
-    Examples:
-      eigenprobe evaluate scans meshes/ --kinds even rings:8 noise:0.01
-      eigenprobe evaluate scans bunny.obj -k 10 20 --points 2000 --jobs 2
+    For example:
+
+        eigenprobe evaluate scans meshes/ --kinds even rings:8 noise:0.01
+        eigenprobe evaluate scans bunny.obj -k 10 20 --points 2000 --jobs 2
 
     Args:
         shapes: mesh files, or folders of them

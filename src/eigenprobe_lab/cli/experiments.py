@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from eigenprobe.cli.session import Session
+from eigenprobe.cli.session import SHARED, K, Samples, Session, Switch
 from eigenprobe.errors import InputError
 from eigenprobe.host.files import write_npz
 from eigenprobe.host.tables import Record, write_csv
@@ -65,14 +65,15 @@ def toy1d(
     probes: int = 500_000,
     quick: bool = False,
     resume: Resume = "auto",
-    session: Session,
+    session: Session = SHARED,
 ) -> None:
     """The interval: five learned vectors against the cosines, by the paper's loss and by the
     expected one.
 
-    Examples:
-      eigenprobe reproduce toy1d --out toy
-      eigenprobe reproduce toy1d --way paper --quick
+    For example:
+
+        eigenprobe reproduce toy1d --out toy
+        eigenprobe reproduce toy1d --way paper --quick
 
     Args:
         way: the paper's sampled loss, ours, which is its exact expectation, or both
@@ -98,26 +99,27 @@ def overfit(
     shapes: list[Path],
     *,
     way: Way = "paper",
-    k: int = 50,
-    n: int = 4000,
+    k: K = 50,
+    n: Samples = 4000,
     steps: int | None = None,
     resamplings: int = 16,
     size: int | None = None,
     released: bool = False,
     quick: bool = False,
     resume: Resume = "auto",
-    session: Session,
+    session: Session = SHARED,
 ) -> None:
     """One network per shape: the paper's single-shape table, by its own way and by ours, with
     controls.
 
     The paper's way is the recipe paper_overfit; its full schedule asks for a GPU.
 
-    Examples:
-      eigenprobe reproduce overfit meshes/ --way ours
-      eigenprobe reproduce overfit bunny.obj --device cuda
-      eigenprobe reproduce overfit bunny.obj --steps 3000 --device cuda
-      eigenprobe reproduce overfit bunny.obj --quick
+    For example:
+
+        eigenprobe reproduce overfit meshes/ --way ours
+        eigenprobe reproduce overfit bunny.obj --device cuda
+        eigenprobe reproduce overfit bunny.obj --steps 3000 --device cuda
+        eigenprobe reproduce overfit bunny.obj --quick
 
     Args:
         shapes: mesh files, or folders of them
@@ -206,25 +208,26 @@ def generalisation(
     *,
     way: Way = "paper",
     model: str = "surface",
-    n: int = 1500,
-    k: int = 50,
+    n: Samples = 1500,
+    k: K = 50,
     steps: int = 2000,
     training: Path | None = None,
     volumes: int = 6,
-    figures: bool = True,
+    figures: Switch = True,
     quick: bool = False,
     resume: Resume = "auto",
-    session: Session,
+    session: Session = SHARED,
 ) -> None:
     """One model on unseen shapes: the paper's network trained its own way, and ours with its inputs
     as controls.
 
     The paper's way is the recipe paper_generalisation; it asks for a GPU.
 
-    Examples:
-      eigenprobe reproduce generalisation meshes/ --way ours
-      eigenprobe reproduce generalisation meshes/ --way paper --device cuda
-      eigenprobe reproduce generalisation meshes/ --model runs/pretrain/model --way ours --volumes 0
+    For example:
+
+        eigenprobe reproduce generalisation meshes/ --way ours
+        eigenprobe reproduce generalisation meshes/ --way paper --device cuda
+        eigenprobe reproduce generalisation meshes/ --model runs/a/model --way ours --volumes 0
 
     Args:
         shapes: mesh files, or folders of them
@@ -310,15 +313,15 @@ def images(
         "tsne",
         "isomap",
     ],
-    unit: bool = True,
+    unit: Switch = True,
     runs: int = 32,
-    n: int = 1500,
+    n: Samples = 1500,
     ks: list[int] = [2, 5, 10],  # noqa: B006 (a default for the parser; never changed)
     steps: int = 2000,
     jobs: int = 1,
     quick: bool = False,
     resume: Resume = "auto",
-    session: Session,
+    session: Session = SHARED,
 ) -> None:
     """Clusters in the embedding against PCA, Isomap, Laplacian Eigenmaps, t-SNE and UMAP, by the
     paper's protocol.
@@ -326,10 +329,11 @@ def images(
     The paper's way trains the recipe paper_images on the train split and embeds in one pass; it
     asks for a GPU. The closed form of its probes is a row of its own.
 
-    Examples:
-      eigenprobe reproduce images features.npz --out images
-      eigenprobe reproduce images features.npz --runs 4 --methods direct pca umap
-      eigenprobe reproduce images test.npz --way both --train train.npz --dataset stl10
+    For example:
+
+        eigenprobe reproduce images features.npz --out images
+        eigenprobe reproduce images features.npz --runs 4 --methods direct pca umap
+        eigenprobe reproduce images test.npz --way both --train train.npz --dataset stl10
 
     Args:
         features: a table with labels (npz, csv, parquet, HDF5)
@@ -428,14 +432,15 @@ def everything(
     features: Path | None = None,
     way: Way = "paper",
     quick: bool = False,
-    session: Session,
+    session: Session = SHARED,
 ) -> None:
     """All four experiments, one after the other; without data on a built-in shape and on
     scikit-learn's digits.
 
-    Examples:
-      eigenprobe reproduce all --quick
-      eigenprobe reproduce all meshes/ --features features.npz --device cuda
+    For example:
+
+        eigenprobe reproduce all --quick
+        eigenprobe reproduce all meshes/ --features features.npz --device cuda
 
     Args:
         shapes: mesh files, or folders of them

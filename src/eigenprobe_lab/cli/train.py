@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Literal
 
-from eigenprobe.cli.session import Session
+from eigenprobe.cli.session import SHARED, Session
 from eigenprobe.host import progress
 from eigenprobe.host.files import reading
 
@@ -24,17 +24,18 @@ def train(
     devices: int = 1,
     nodes: int = 1,
     strategy: str | None = None,
-    session: Session,
+    session: Session = SHARED,
 ) -> None:
     """Train by a recipe: one shape, or a model for many.
 
-    Examples:
-      eigenprobe train overfit shape=bunny.obj
-      eigenprobe train pretrain --out runs/pretrain
-      eigenprobe train neighbours --out runs/neighbours
-      eigenprobe train paper_overfit shape=bunny.obj --device cuda
-      eigenprobe train pretrain steps=500 network.width=128 --device cpu
-      eigenprobe train pretrain --devices 8 --strategy ddp
+    For example:
+
+        eigenprobe train overfit shape=bunny.obj
+        eigenprobe train pretrain --out runs/pretrain
+        eigenprobe train neighbours --out runs/neighbours
+        eigenprobe train paper_overfit shape=bunny.obj --device cuda
+        eigenprobe train pretrain steps=500 network.width=128 --device cpu
+        eigenprobe train pretrain --devices 8 --strategy ddp
 
     Args:
         recipe: a YAML file, or a shipped one by name: overfit, pretrain, neighbours,

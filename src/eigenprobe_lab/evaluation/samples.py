@@ -18,7 +18,7 @@ from eigenprobe.errors import InputError
 from eigenprobe.evaluation import Alignment, compare_vectors
 from eigenprobe.extensions import NetworkExtension
 from eigenprobe.geometry import Shape, farthest_points, find_shapes, load, sample_volume
-from eigenprobe.host.files import Archive, write_npz
+from eigenprobe.host.files import reading_npz, write_npz
 from eigenprobe.host.tables import Record
 from eigenprobe.io.mesh import Array, as_mesh
 from eigenprobe_lab.evaluation.reports import in_parallel
@@ -66,7 +66,7 @@ class Sample:
     def load(cls, path: Path, k: int | None = None) -> Self:
         """What `save` wrote, its first ``k`` vectors."""
         wanted = ("vertices", "indices", "vectors", "eigenvalues", "areas")
-        with Archive(path) as archive:  # an error where it is no saved sample
+        with reading_npz(path) as archive:  # an error where it is no saved sample
             vertices, indices, vectors, values, areas = (archive[name] for name in wanted)
         if k is not None and k > len(values):
             raise InputError(f"{path.name} holds {len(values)} vectors of the oracle, got k={k}")

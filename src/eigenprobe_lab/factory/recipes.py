@@ -17,7 +17,6 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from eigenprobe.errors import InputError, extra, near
 from eigenprobe.host.files import reading
-from eigenprobe.training import RunSettings
 
 FOLDER = Path(__file__).resolve().parent.parent / "recipes"
 MODULES = {  # kind of recipe -> module of the laboratory that enters it
@@ -28,7 +27,7 @@ MODULES = {  # kind of recipe -> module of the laboratory that enters it
     "paper_generalisation": "paper.generalisation",
     "images": "paper.images_recipe",
 }
-Run = Callable[[Any, Path, RunSettings], Path]
+Run = Callable[[Any, Path, Any], Path]  # the last: `RunSettings`
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,8 @@ def run_recipe(
     resume, flags.
     """
     kind, settings = _load(path, changes)
+    from eigenprobe.training import RunSettings  # not before the recipe is known to be one
+
     out.mkdir(parents=True, exist_ok=True)
     return kind.run(
         settings, out, RunSettings(out, device=str(RunSettings(device=device).where), **how)

@@ -31,7 +31,7 @@ from torch import Tensor
 
 from eigenprobe.errors import InputError, extra
 from eigenprobe.host.device import resolved
-from eigenprobe.host.files import Archive, atomic_path, write_npz
+from eigenprobe.host.files import atomic_path, reading_npz, write_npz
 from eigenprobe.host.progress import Progress
 
 from .datasets import ImageSet, Split, open_images
@@ -170,7 +170,7 @@ def _encode(
 def _finished(out: Path, key: str) -> bool:
     with (
         suppress(InputError),
-        Archive(out) as stored,
+        reading_npz(out) as stored,
     ):  # an error where it is not there, or not readable
         return str(stored["key"]) == key
     return False

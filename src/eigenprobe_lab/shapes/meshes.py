@@ -20,7 +20,7 @@ from torch import Tensor
 
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import farthest_points
-from eigenprobe.host.files import Archive
+from eigenprobe.host.files import reading_npz
 from eigenprobe.io.mesh import Array
 
 from .contacts import LINKS, SPREAD, Spread, spread_order
@@ -32,7 +32,7 @@ HELD_OUT = 10  # every tenth mesh is not trained on
 
 def read_meshes(path: Path) -> list[tuple[Array, Array]]:
     """Vertices and faces of the meshes ``NAME/v``, ``NAME/f`` of an npz file, by name."""
-    with Archive(path) as archive:
+    with reading_npz(path) as archive:
         known = archive.keys()
         names = sorted(name[:-2] for name in known if name.endswith("/v"))
         found = [(archive[f"{name}/v"], archive[f"{name}/f"]) for name in names]

@@ -120,6 +120,7 @@ def test_reproduce_images(run: Run) -> None:
     assert code == 2 and "bare.npz has none" in err
 
 
+@pytest.mark.long
 def test_an_interrupted_experiment_goes_on_from_its_checkpoint(run: Run) -> None:
     words = ["reproduce", "toy1d", "--probes", "2000", "--steps", "200000", "--out", "t"]
     checkpoint = Path("t/checkpoints/paper/last.ckpt")

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 import eigenprobe as ep
@@ -56,6 +57,7 @@ def test_an_interrupted_training_saves_first_and_goes_on(run: Run) -> None:
     assert not leftovers(Path("t"))
 
 
+@pytest.mark.long
 def test_two_devices_from_the_command_line_equal_one_with_the_double_batch(tmp_path):
     rng = np.random.default_rng(0)
     np.save(tmp_path / "cloud.npy", rng.normal(size=(240, 3)) * [1, 0.8, 0.6])

@@ -21,6 +21,7 @@ def cube_points() -> np.ndarray:
     return sample_volume(cube(1), N, seed=0, spread=True)
 
 
+@pytest.mark.long
 def test_the_evaluation_of_a_solid(tmp_path) -> None:
     save(Shape(*blob(10)), tmp_path / "blob.off")
     vertices, faces = cube(2)

@@ -125,6 +125,7 @@ def test_cut_edges_are_saved(tmp_path) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_run_resumes_and_exports(tmp_path) -> None:
     piece = replace(TINY, schedule=replace(TINY.schedule, piece=1e-6))  # one step, then it stops
     for _ in range(TINY.schedule.steps):
@@ -140,6 +141,7 @@ def test_a_run_resumes_and_exports(tmp_path) -> None:
     assert read_shortcut(whole).config == TINY.network
 
 
+@pytest.mark.long
 def test_ranks_see_different_shapes() -> None:
     stream = ContactStream(TINY)
     first = stream.to("cpu", 0).at(0).suspects.points

@@ -42,6 +42,7 @@ def test_measures_are_one_for_the_closed_form(clouds, generator):
     assert abs(found["excess"]) < 1e-3 and found["ritz_cosine5"] > 0.999
 
 
+@pytest.mark.long
 def test_a_run_in_two_pieces_is_exported(tmp_path):
     state = torch.get_rng_state()
     first = pretrain(

@@ -21,6 +21,8 @@ from eigenprobe_lab.paper.published import (
     single_shape,
 )
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def result(mesh_folder, tmp_path_factory):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from eigenprobe.probes.objective import expected_errors, prefix_errors
@@ -9,6 +10,7 @@ from eigenprobe.probes.probes import Probes
 from eigenprobe_lab.paper import toy1d
 
 
+@pytest.mark.long
 def test_both_losses_learn_the_cosines(tmp_path):
     toy = toy1d.toy1d(toy1d.ToyRecipe(steps=700, probes=100_000))
     assert set(toy.bases) == {"paper", "expected"} and len(toy.rows) == 2

@@ -63,6 +63,7 @@ def test_cells_are_drawn_as_often_as_their_distribution_says():
         torch.testing.assert_close(shares, logits.softmax(0), atol=0.03, rtol=0)
 
 
+@pytest.mark.long
 def test_descent_prefers_wide_kernels_and_ascent_narrow_ones():
     means = {}
     for rule in ("descent", "ascent", "task"):

@@ -12,6 +12,7 @@ from eigenprobe_lab.shapes.stream import ShapeStream
 from tests.lab.recipes import SHAPES
 
 
+@pytest.mark.long
 def test_the_stream_depends_on_the_step_alone():
     whole, resumed = ShapeStream(SHAPES), ShapeStream(SHAPES)
     batches = [whole.at(step) for step in range(9)]
