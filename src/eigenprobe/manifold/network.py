@@ -59,7 +59,7 @@ def fit_by_network(clouds: Sequence[Arranged], count: int, seed: int, training: 
     except RankError as error:
         message = f"the network's {count} outputs are not independent"
         raise InputError(f"{message}: raise max_iter or lower n_components") from error
-    matrix = torch.linalg.lstsq(columns, found.q).solution
+    matrix = torch.linalg.lstsq(columns, found.q).solution.contiguous()
     extension = ContextExtension(network, extended, matrix)
     info = facts(cloud, smoother) | {"steps": training.steps, "subsets": len(clouds)}
     return basis_of(found, smoother, cloud, extension=extension, info=info)
