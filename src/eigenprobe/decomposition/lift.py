@@ -84,7 +84,7 @@ def _make_orthonormal(values: Tensor, mass: Tensor) -> Tensor:
 
 
 def _facts(sample: WorkingSample) -> Facts:
-    """What is told of a working sample: its size, what was left out, how the cloud was sampled."""
+    """What `info` says of a working sample: size, what was left out, how the cloud was sampled."""
     lost = (sample.shares == 0) & ~sample.outliers
     facts: Facts = {"resolution": len(sample.points)}
     for name, rows in (("strays", sample.outliers), ("left_out", lost)):
