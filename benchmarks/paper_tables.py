@@ -361,8 +361,6 @@ def readings(document: Row) -> str:
 def image_loss(document: Row) -> str:
     """The hybrid loss minimised, and what becomes of clusters."""
     about = "; ".join(f"{name} {value:.3g}" for name, value in document["facts"].items())
-    made = document.get("networks", {})
-    about += f". Networks: `{made['command']}` ({made['device']}; {made['note']})" if made else ""
     columns = list(dict.fromkeys(key for row in document["rows"] for key in row))
     return f"Covariance: {about}.\n\n" + markdown(
         [{key: row.get(key) for key in columns} for row in document["rows"]]

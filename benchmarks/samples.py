@@ -194,7 +194,7 @@ def loss(n: int, k: int, m: int, seed: int = 0) -> Numbers:
     probe = smoother.power(torch.randn(n, m, generator=generator, dtype=torch.float64), 10)
     q = torch.linalg.qr(torch.randn(n, k, generator=generator, dtype=torch.float64)).Q
     q[:, 0] = q[:, 0].abs() + 0.01
-    covariance, mass = Covariance(smoother, steps=10), first_mass(q)
+    covariance, mass = Covariance(smoother, {20: 1.0}), first_mass(q)
     expected = expected_errors(q, covariance.apply, covariance.trace(), mass)
     return {"sampled": prefix_errors(q, probe, mass).mean(-1), "expected": expected}
 

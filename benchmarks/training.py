@@ -67,7 +67,7 @@ def loss(o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
     probes = smoother.power(
         12**0.5 * (torch.rand(len(points), o.m, generator=g, device=device) - 0.5), o.smoothing
     )  # of variance one, as the covariance takes them
-    covariance = Covariance(smoother, steps=o.smoothing)
+    covariance = Covariance(smoother, {2 * o.smoothing: 1.0})
     dense = covariance.dense()
     start = torch.linalg.qr(torch.randn(len(points), o.k, generator=g, device=device)).Q
     start[:, 0] = start[:, 0].abs() + 0.01

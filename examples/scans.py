@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import eigenprobe as ep
+from eigenprobe.viz.colours import DIVERGING
 from eigenprobe_lab.evaluation import scanner
 
 SHOWN = 2  # this vector, counted from 0
@@ -68,7 +69,9 @@ def what_is_found(
         for axes, (points, values, title) in zip(row, reversed(shown), strict=True):
             order = points[:, 2].argsort()  # what is near is drawn last
             colours = np.clip(values[order], -2, 2)
-            axes.scatter(*points[order, :2].T, s=5, c=colours, cmap="RdBu", vmin=-2, vmax=2, lw=0)
+            axes.scatter(
+                *points[order, :2].T, s=5, c=colours, cmap=DIVERGING, vmin=-2, vmax=2, lw=0
+            )
             axes.set_title(title)
             axes.set_aspect("equal")
             axes.axis("off")

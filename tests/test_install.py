@@ -81,7 +81,7 @@ def first_example(python: Path, folder: Path) -> None:
     block = re.search(r"^```python\n(.*?)^```", text, re.M | re.S)[1]
     environment = {"PATH": "", "HOME": str(folder), "OMP_NUM_THREADS": "1"}
     block += f"\n{RECIPES}\nfrom eigenprobe.cli import main\nmain(['train', 'overfit'])"
-    told = "eigenprobe: this needs lightning: pip install 'eigenprobe[train]'"
+    told = "eigenprobe: this needs yaml: pip install 'eigenprobe[train]'"
     for words, said in (
         ([python.with_name("eigenprobe"), *command], ""),
         ([python, "-W", "error", "-c", block], told),

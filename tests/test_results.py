@@ -5,7 +5,6 @@ has other numbers.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import re
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import catalogue, paper_tables, readme, record, samples, shown
+from benchmarks import catalogue, paper_tables, readme, record, samples
 
 ROOT = Path(__file__).resolve().parent.parent
 ONE_NETWORK = "one network for all shapes, !cosine! k ≤ 10 / 20 / 50"
@@ -178,28 +177,6 @@ def test_pages_refuse_stale_results_or_mark_them(
     )
 
 
-@pytest.mark.parametrize("command", ["training shapes", "paper overfit", "paper generalisation"])
-def test_a_measurement_without_its_data_fails(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from benchmarks import paper, training
-
-    module, section = command.split()
-    monkeypatch.setattr(sys, "argv", [module, section, "--data", str(tmp_path), "--device", "cpu"])
-    with pytest.raises(SystemExit, match="no samples in"):
-        {"paper": paper, "training": training}[module].main()
-
-
-@pytest.mark.parametrize("module", ["clusters", "maps", "operators", "robustness", "retrieval"])
-def test_a_measurement_of_files_that_are_not_there_fails(
-    module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", [module, "nosuch.obj"])
-    with pytest.raises(SystemExit, match="2"):
-        importlib.import_module(f"benchmarks.{module}").main()
-    assert "no such data: nosuch.obj" in capsys.readouterr().err
-
-
 def cells(table: str) -> list[list[str]]:
     """The cells of a Markdown table, its rule left as it is."""
     lines = [line.replace("\\|", "!") for line in table.splitlines()]
@@ -246,43 +223,6 @@ def test_memory_is_that_of_the_call() -> None:
     assert record.peak(lambda: hold(120)) == pytest.approx(120, abs=6)
 
 
-def test_scores_are_of_rows_that_nothing_was_chosen_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Defaults were chosen on even rows of the tables: what is scored are odd ones."""
-    from benchmarks import embedding, maps
-
-    x, seen = np.arange(1.0, 401.0)[:, None] * np.ones(4), []
-    np.savez(tmp_path / "t.npz", features=x, labels=np.arange(400) % 2)
-    monkeypatch.setattr(maps, "layout", lambda rows, seed: seen.append(rows[:, 0]) or rows[:, :2])
-    monkeypatch.setattr(maps, "umap", lambda rows, seed: rows[:, :2])
-    maps.compare(tmp_path / "t.npz", 1, 0)
-    row = {"fitted on all": 1.0, "fitted on half": 1.0, "batch difference": 0.0}
-    monkeypatch.setattr(
-        embedding, "_halves", lambda rows, labels, *_: seen.append(rows[:, 0]) or row
-    )
-    embedding.new_rows(tmp_path / "t.npz", "direct", 2)
-    assert len(seen) == 5 and all(
-        (rows % 2 == 0).all() for rows in seen
-    )  # they are counted from 1 here
-
-
-def test_a_verdict_has_words_where_it_has_no_number(tmp_path: Path) -> None:
-    rows = cells(paper_tables.verdicts(tmp_path))
-    assert not [row for row in rows if "nan" in row[3]]
-    rows = [
-        {"shape": shape, "method": method, **dict.fromkeys((*shown.COSINES, "discrepancy"), value)}
-        for shape, value in (("armadillo", 0.9), ("horse", 0.7), ("fertility_faces", 0.1))
-        for method in ("the paper's way", "random weights")
-    ]
-    (tmp_path / "paper_overfit.json").write_text(json.dumps({"rows": rows}))
-    found = {row[1]: row for row in cells(paper_tables.verdicts(tmp_path))}
-    (shapes,) = [row for name, row in found.items() if name.startswith("one network per shape")]
-    assert shapes[2] == "0.954 / 0.919 / 0.774"
-    assert "0.100 / 0.100 / 0.100 on even points" in shapes[3]
-    assert "0.800 / 0.800 / 0.800 on vertices" in shapes[3] and "not measured" in shapes[3]
-
-
 def test_the_verdicts_agree_with_the_details() -> None:
     results = ROOT / "benchmarks" / "results"
     found = {row[1]: row[3] for row in cells(paper_tables.verdicts(results))}
@@ -297,24 +237,3 @@ def test_the_verdicts_agree_with_the_details() -> None:
     unseen = [row for row in cells(paper_tables.unseen(results)) if row[0] == "MPZ14"]
     theirs = next(row for row in unseen if row[2] == "the paper's way")
     assert f"{theirs[4]} / {theirs[5]} / {theirs[8]}" in found[ONE_NETWORK]
-
-
-def test_pages_name_no_folder_that_a_reader_does_not_have() -> None:
-    for page in readme.PAGES:
-        assert "../shared" not in page.read_text(), page.name
-    assert len((ROOT / "docs" / "paper.md").read_text().split()) <= 1500
-
-
-def test_a_command_says_that_it_needs_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DATA", raising=False)
-    with pytest.raises(SystemExit, match="set DATA to the folder"):
-        catalogue.words("python -m benchmarks.maps $DATA/a.npz")
-    monkeypatch.setenv("DATA", "/somewhere")
-    assert catalogue.words("python x $DATA/a")[2] == "/somewhere/a"
-    assert record.portable("/somewhere/a") == "$DATA/a"
-
-
-def test_a_sample_of_another_measurement_confirms_nothing(numbers: dict[str, list[float]]) -> None:
-    block = samples.take("decomposition", {"n": 10, "k": 3})
-    assert catalogue.state("scale_cpu.json", {"sample": block}) == "confirmed"
-    assert catalogue.state("paper_images_x.json", {"sample": block}) == "unconfirmed"

@@ -48,8 +48,6 @@ __all__ = [
     "Graph",
     "InputError",
     "OptimalApproximationEigenmaps",
-]
-__all__ += [
     "Probes",
     "Smoother",
     "SpectralModel",
@@ -57,8 +55,6 @@ __all__ += [
     "apps",
     "build_graph",
     "build_smoother",
-]
-__all__ += [
     "datasets",
     "decompose",
     "evaluation",

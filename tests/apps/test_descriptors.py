@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from eigenprobe.apps import hks, shape_dna, shape_dna_distance, wks
-from eigenprobe.apps.descriptors import heat_times
 from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 
@@ -23,7 +22,8 @@ def test_signatures_match_pyfm(basis: Basis) -> None:
     pyfm = pytest.importorskip("pyFM.signatures.HKS_functions", reason="pyfmaps is not installed")
     waves = pytest.importorskip("pyFM.signatures.WKS_functions")
     v, values = basis.vectors, basis.eigenvalues
-    times = heat_times(basis, 9)
+    above = values[1:]
+    times = np.geomspace(4 * np.log(10) / above.max(), 4 * np.log(10) / above.min(), 9)
     np.testing.assert_allclose(hks(basis, times), pyfm.HKS(values, v, times), atol=1e-5)
     np.testing.assert_allclose(
         hks(basis, times, scaled=True), pyfm.HKS(values, v, times, scaled=True), atol=1e-5

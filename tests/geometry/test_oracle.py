@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.linalg
@@ -13,8 +11,6 @@ from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.geometry import oracle
 from eigenprobe.geometry.oracle import cotangent, point_cloud, smallest_eigenpairs
 from tests.meshes import blob, sphere, tetrahedron
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_sphere_has_l_times_l_plus_one() -> None:

@@ -184,7 +184,11 @@ def test_views_with_poses_are_one_cloud(tmp_path: Path, points: np.ndarray, way:
         assert np.allclose(load(tmp_path / "all.conf").vertices, points, atol=1e-5)
     assert np.allclose(load(tmp_path).vertices, points, atol=1e-5)
     assert find_shapes([tmp_path]) == [tmp_path]
-    assert ep.decompose(tmp_path, k=3).n == 100
+    (folder := tmp_path / "more" / "views").mkdir(parents=True)
+    for file in [each for each in tmp_path.iterdir() if each.is_file()]:
+        file.rename(folder / file.name)
+    assert find_shapes([tmp_path], below=True) == [folder]
+    assert ep.decompose(folder, k=3).n == 100
 
 
 def test_poses_and_views_that_are_none(tmp_path: Path, points: np.ndarray) -> None:

@@ -89,7 +89,7 @@ def test_units_offsets_and_rotations(model, clouds, rng):
     np.testing.assert_allclose(turned.eigenvalues, basis.eigenvalues, rtol=5e-2, atol=1e-3)
 
 
-def test_large_clouds_attend_to_a_subset(model):
+def test_large_clouds_are_extended_from_a_subset(model):
     i = np.arange(8400) + 0.5
     height, angle = 1 - 2 * i / 8400, np.pi * (1 + 5**0.5) * i
     ring = np.sqrt(1 - height**2)

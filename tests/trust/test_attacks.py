@@ -4,7 +4,6 @@ of waiting.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,6 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
-from scipy.sparse import csr_matrix
 
 import eigenprobe as ep
 from eigenprobe.errors import InputError
@@ -135,22 +133,10 @@ def test_an_estimator_of_two_rows(rows: int) -> None:
 
 def test_many_neighbours_are_counted_as_few_are() -> None:
     """700 rows of 690 neighbours took 73 s and more."""
-    from eigenprobe.smoothers import neighbourhood
-
     x = np.random.default_rng(0).normal(size=(700, 16))
     began = time.process_time()
     ep.Eigenmaps(n_components=4, n_neighbors=690).fit(x)
     assert time.process_time() - began < 20
-    lists = torch.stack(
-        [torch.randperm(300, generator=torch.Generator().manual_seed(i))[:120] for i in range(80)]
-    ).int()
-    rows, columns = torch.randint(0, 80, (2, 500), generator=torch.Generator().manual_seed(1))
-    found = neighbourhood.overlaps(lists, lists, rows, columns)
-    expected = [
-        len(set(lists[i].tolist()) & set(lists[j].tolist()))
-        for i, j in zip(rows, columns, strict=True)
-    ]
-    assert found.tolist() == expected
 
 
 @pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
@@ -163,41 +149,6 @@ def test_resolvent_probes_of_a_needle() -> None:
     np.testing.assert_allclose(
         found.eigenvalues[1:], ep.decompose(x, 8, tol=1e-10).eigenvalues[1:], rtol=1e-6
     )
-
-
-def test_distances_are_symmetric_and_zero_on_the_diagonal() -> None:
-    x = np.random.default_rng(0).normal(size=(100, 3))
-    whole = np.linalg.norm(x[:, None] - x, axis=2)
-    crooked, own = whole.copy(), whole.copy()
-    crooked[3, 7] *= 1.5
-    own[4, 4] = 0.3
-    model = ep.Eigenmaps(n_components=2, metric="precomputed")
-    for convert in (np.asarray, csr_matrix):
-        with pytest.raises(InputError, match="symmetric"):
-            model.fit(convert(crooked))
-        with pytest.raises(InputError, match=r"0 from a row to itself, got 0\.3"):
-            model.fit(convert(own))
-    model.fit(whole.astype(np.float32).astype(np.float64) + 0.0)
-    nearest = np.where(
-        np.argsort(np.argsort(whole, 1), 1) <= 12, whole, 0
-    )  # lists of neighbours hold one of two
-    model.fit(csr_matrix(nearest))
-
-
-@pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
-@pytest.mark.parametrize("n", [10, 30, 120])
-def test_no_way_is_shorter_than_a_straight_one(n: int) -> None:
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        for x in (
-            rng.random((n, 3)),
-            rng.normal(size=(n, 3)),
-            rng.random((n, 2)),
-            rng.normal(size=(n, 6)),
-        ):
-            found = ep.apps.geodesic_distance(x, [0, n // 2])
-            chords = np.linalg.norm(x[:, None] - x[[0, n // 2]], axis=2)
-            assert (found >= chords * (1 - 1e-12)).all(), seed
 
 
 def _altered(path: Path, name: str, value: int) -> None:
@@ -234,15 +185,6 @@ def test_points_that_a_damaged_basis_names(tmp_path: Path) -> None:
         _altered(path, name, -5)
         with pytest.raises(InputError):
             ep.Basis.load(path)
-
-
-@pytest.mark.parametrize("content", [{}, [], {"state_dict": {}}])
-def test_an_empty_checkpoint_is_one_line(content: Any, tmp_path: Path) -> None:
-    from eigenprobe.training.runs import check_source
-
-    torch.save(content, tmp_path / "last.ckpt")
-    with pytest.raises(InputError, match="not the checkpoint of a run"):
-        check_source(tmp_path / "last.ckpt", {})
 
 
 @pytest.mark.parametrize("line", ["1: 2", "true: 3", "null: 1", "2020-01-01: 1", "1.5: 2", '"": 1'])
@@ -287,33 +229,6 @@ def test_a_title_that_looks_like_a_mark_of_the_page(tmp_path: Path) -> None:
     assert "<title>@@PLOTLY@@" in text and "@@BAR@@</td><td>@@NOTE@@" in text
     basis.report(other := tmp_path / "s.html", title="a", facts={"a": "b"})
     assert abs(len(text) - len(other.read_text(encoding="utf-8"))) < 200
-
-
-@pytest.mark.long
-def test_threads_that_need_training_at_the_same_time() -> None:
-    """In one process of its own, so that nothing is imported yet."""
-    import subprocess
-    import sys
-
-    code = """
-import threading
-failed, gate = [], threading.Barrier(6)
-def work(i):
-    gate.wait()
-    try:
-        if i % 2:
-            from eigenprobe.training import fit_network
-        else:
-            import eigenprobe.training.runs
-    except BaseException as error:
-        failed.append(repr(error))
-threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
-[t.start() for t in threads]; [t.join() for t in threads]
-assert not failed, failed
-"""
-    assert threading.active_count() >= 1
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-800:]
 
 
 def test_rows_beyond_single_precision_are_refused(rng: np.random.Generator) -> None:

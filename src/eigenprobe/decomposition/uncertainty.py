@@ -6,7 +6,7 @@
 
 ``w_i = max(4, i / 2)``; ``mu`` are the eigenvalues of the half, ``lambda`` and ``v`` those of the
 basis, all (K,), inner products in the mass of the half, at its points.  The half is drawn at
-random, the same one in whatever order the points come: what hangs on few points (strays, sparse
+random, the same one in whatever order the points come: what hangs on few points (outliers, sparse
 regions, touching parts) changes with them, and an error of the spacing, h^2 ~ n^(-2 / dimension),
 doubles on a surface.  Differences of single eigenvalues pass through zero, so neighbours are
 averaged.  What both share is not seen: of that the estimate knows the dimension that is counted

@@ -76,7 +76,13 @@ def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> Levels:
         root = torch.where(alone, 1.0, diagonal.rsqrt())
         matrix = scaled(laplacian, torch.where(alone, 0.0, root), root)
         matrix.values()[on] = matrix.values()[on] + alone[rows[on]]
-        level = (laplacian, gram, known, root.float()[:, None], in_precision(matrix))
+        level = (
+            laplacian,
+            gram,
+            known,
+            root.float()[:, None],
+            with_values(matrix, matrix.values().float()),
+        )
         n, null = len(known), known / root[:, None]
         labels, count = aggregate(matrix)
         if 2 * count < 3 * width or count > SLOWEST * n:
@@ -85,7 +91,7 @@ def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> Levels:
             return [*levels, Level(*level, _pseudo_inverse(matrix, null))]
         prolong, known = _prolongation(matrix, null, labels, count)
         back = transpose(prolong)
-        ways = in_precision(back), in_precision(prolong)
+        ways = (with_values(each, each.values().float()) for each in (back, prolong))
         levels.append(Level(*level, _smoothing(matrix, on), *ways))
         laplacian = multiply(back, multiply(matrix, prolong))
         down = scaled(prolong, root)
@@ -166,19 +172,14 @@ def aggregate(graph: Tensor) -> tuple[Tensor, int]:
     return labels, int(labels.max()) + 1
 
 
-def in_precision(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The same matrix in the precision of the blocks it is applied to."""
-    return with_values(matrix, matrix.values().to(dtype))
-
-
 def _pseudo_inverse(matrix: Tensor, null: Tensor) -> Tensor:
     """Of a dense copy: lift the null vectors to eigenvalue 1, invert, take them out again."""
     basis = torch.linalg.qr(null)[0]
     outer = basis @ basis.mT
-    factor, status = torch.linalg.cholesky_ex(lifted := matrix.to_dense() + outer)
-    inverse = (
-        torch.linalg.inv(lifted) if bool(status) else torch.cholesky_inverse(factor)
-    )  # half of the work
+    lifted = matrix.to_dense() + outer
+    factor, status = torch.linalg.cholesky_ex(lifted)
+    # By the factor it is half of the work.
+    inverse = torch.linalg.inv(lifted) if bool(status) else torch.cholesky_inverse(factor)
     inverse = inverse - outer
     return ((inverse + inverse.mT) / 2).float()
 

@@ -22,8 +22,8 @@ from torch import Tensor
 
 from ..host.progress import report
 from .filtered import PATIENT, refine
-from .multigrid import Level, Levels, hierarchy, in_precision, inverse
-from .problem import Problem, Unsuited, floor, inner, normal_block, times
+from .multigrid import Level, Levels, hierarchy, inverse
+from .problem import Problem, Unsuited, floor, inner, normal_block, times, with_values
 from .span import small_ritz
 
 POINTS = 6000  # from which a hierarchy pays
@@ -32,14 +32,9 @@ GUARDS = 4  # columns improved along with the wanted ones; the others only widen
 
 
 def suits(problem: Problem) -> bool:
-    """A connected graph of low dimension whose constant is known: of many points, or with gaps so
-    small (as a few points of hardly any mass make them) that a residual of ``tol`` says nothing.
-    """
+    """A connected graph of many points and low dimension, whose constant is known."""
     connected = problem.known.shape[1] > 0 and problem.labels is None
-    if not connected or problem.operator.dimension > 3:
-        return False
-    gap = problem.sparse.weyl_gap(problem.wanted)
-    return problem.n >= POINTS or float(gap.min()) < problem.tol
+    return connected and problem.n >= POINTS and problem.operator.dimension <= 3
 
 
 def solve(problem: Problem) -> tuple[Tensor, Tensor]:
@@ -145,9 +140,11 @@ class _Problem:
     """
 
     def __init__(self, level: Level, dtype: torch.dtype) -> None:
-        self.laplacian = in_precision(level.laplacian, dtype)
-        self._gram = None if level.gram is None else in_precision(level.gram, dtype)
-        image = level.known if level.gram is None else level.gram @ level.known
+        self.laplacian = with_values(level.laplacian, level.laplacian.values().to(dtype))
+        self._gram, image = None, level.known
+        if level.gram is not None:
+            self._gram = with_values(level.gram, level.gram.values().to(dtype))
+            image = level.gram @ level.known
         self.known = (level.known @ torch.linalg.inv(level.known.mT @ image)).to(dtype)
         self.image = image.to(dtype)
 

@@ -203,13 +203,11 @@ def _by_component(problem: Problem, labels: Tensor) -> Eigenpairs:
 
 def _checked(problem: Problem) -> Eigenpairs:
     """The answer of the first suitable solver whose answer is sound."""
-    reason, order = "", SOLVERS
-    if problem.n <= AFFORDABLE and not LAPACK.suits(problem):
-        order = (*SOLVERS[1:], LAPACK)
+    reason, order = "", [solver for solver in SOLVERS if solver.suits(problem)]
+    if problem.n <= AFFORDABLE and LAPACK not in order:
+        order.append(LAPACK)
     for solver in order:
         last = solver is order[-1]
-        if not (last or solver.suits(problem)):
-            continue
         try:
             with held_warnings() as said:
                 vectors, gaps = solver.solve(problem)

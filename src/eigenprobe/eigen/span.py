@@ -26,6 +26,8 @@ from ..smoothers import Smoother
 from ..smoothers.prepared import OperatorSource, Prepared
 from .problem import chebyshev
 
+NEAR = 1e-3  # sine of an angle below which a direction says nothing new
+
 
 def orthonormalise(
     x: Tensor,
@@ -92,18 +94,18 @@ def _cholesky(x: Tensor, mass: Tensor | None, ridge: float) -> tuple[Tensor, Ten
     return q, (factor / scale.mT).mT
 
 
-def widen(first: Tensor, more: Tensor, cut: float = 1e-3) -> tuple[Tensor, Tensor]:
+def widen(first: Tensor, more: Tensor) -> tuple[Tensor, Tensor]:
     """Orthonormal columns `(..., n, K + m)`: those of `first` in order, then what `more` adds to
     their span; and which columns there are.
 
-    Directions of `more` within `cut` of the span of `first` are left out (their columns are 0).
+    Directions of `more` within `NEAR` of the span of `first` are left out (their columns are 0).
     Float64, batched, without a pivot on the host.
     """
     q, _ = orthonormalise(first, method="cholesky", check=False)
     more = more / more.norm(dim=-2, keepdim=True).clamp_min(1e-30)
     rest = more - q @ (q.mT @ more)
     values, turn = torch.linalg.eigh(rest.mT @ rest)
-    kept = values > cut**2
+    kept = values > NEAR**2
     added = rest @ (turn * torch.where(kept, values, torch.inf).rsqrt()[..., None, :])
     added = added - q @ (q.mT @ added)  # once more: the first pass leaves rounding, magnified
     present = torch.cat([torch.ones_like(q[..., 0, :], dtype=torch.bool), kept], -1)

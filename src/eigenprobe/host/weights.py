@@ -1,8 +1,8 @@
-"""Weights of networks on disk: `config.json` and float16 safetensors shards, read and written whole
+"""Weights of networks on disk: `config.json` and float16 safetensors, read and written whole
 or not at all.
 
-folder/config.json                       format, sizes of the network, facts of its training
-folder/model-00001-of-00002.safetensors  ...
+folder/config.json          format, sizes of the network, facts of its training, files of weights
+folder/model.safetensors    the weights, in as many files as the index names
 """
 
 import json
@@ -25,7 +25,7 @@ MOST, DEEPEST = 1 << 16, 256  # width, and layers, that a stored description may
 # Held by whoever draws from torch's generators, which belong to the whole process.
 RANDOMNESS = threading.RLock()
 FORMAT = "eigenprobe.model/1"
-SHARD = 12 * 2**20  # bytes
+NAME = "model.safetensors"
 
 
 @contextmanager
@@ -74,18 +74,11 @@ def with_weights(make: Callable[[], M], state: Mapping[str, Tensor], where: str)
 
 def write_weights(folder: Path, network: nn.Module, sizes: Facts, facts: Facts) -> None:
     """Weights, then the index: a folder that has one is complete."""
-    shards: list[dict[str, Tensor]] = [{}]
-    for name, tensor in network.state_dict().items():
-        held = sum(t.numel() for t in shards[-1].values())
-        if held and 2 * (held + tensor.numel()) > SHARD:
-            shards.append({})
-        shards[-1][name] = tensor.detach().to("cpu", torch.float16).contiguous()
-    names = [f"model-{i + 1:05d}-of-{len(shards):05d}.safetensors" for i in range(len(shards))]
-    names = names if len(shards) > 1 else ["model.safetensors"]
-    for name, shard in zip(names, shards, strict=True):
-        with atomic_path(folder / name) as temporary:
-            save_file(shard, temporary, metadata={"format": "pt", "eigenprobe": FORMAT})
-    config = {"format": FORMAT, "network": sizes, "files": names, "facts": facts}
+    state = network.state_dict()
+    half = {name: each.to("cpu", torch.float16).contiguous() for name, each in state.items()}
+    with atomic_path(folder / NAME) as temporary:
+        save_file(half, temporary, metadata={"format": "pt", "eigenprobe": FORMAT})
+    config = {"format": FORMAT, "network": sizes, "files": [NAME], "facts": facts}
     write_json(folder / "config.json", config)
 
 

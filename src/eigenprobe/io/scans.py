@@ -43,14 +43,11 @@ def read_e57(path: Path) -> Array:
     file = extra("pye57").E57(str(path))
     parts = [np.zeros((0, 3))]
     for number in range(file.scan_count):
-        header = file.get_header(number)
         scan = file.read_scan(number, ignore_missing_fields=True)  # without the invalid points
-        states = [name for name in header.point_fields if name.endswith("InvalidState")]
-        values, buffers = file.make_buffers(states, header.point_count)
-        if states:
-            header.points.reader(buffers).read()
-        seen = ~np.any([*values.values(), np.zeros(header.point_count)], axis=0)
-        points = np.full((header.point_count, 3), np.nan)
+        raw = file.read_scan_raw(number)
+        states = [values for name, values in raw.items() if name.endswith("InvalidState")]
+        seen = ~np.any([*states, np.zeros(file.get_header(number).point_count)], axis=0)
+        points = np.full((len(seen), 3), np.nan)
         points[seen] = np.column_stack([scan[f"cartesian{axis}"] for axis in "XYZ"])
         parts.append(points)
     return np.concatenate(parts)

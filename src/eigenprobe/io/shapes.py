@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -193,7 +193,8 @@ def find_shapes(
     suffixes
         The endings of files that are taken from folders.
     below
-        Whether a folder stands for what its sub-folders hold too, as an address always does.
+        Whether a folder stands for what its sub-folders hold too, as an address always does; one
+        of views is one shape.
 
     Returns
     -------
@@ -210,23 +211,30 @@ def find_shapes(
     found: list[Path] = []
     for path in map(Path, [paths] if isinstance(paths, str) else paths):
         away = address(path)
-        inside: Any = None
-        if away:
-            inside = None if path.suffix.lower() in suffixes else files_at(away)
-        elif path.is_dir() and not posed_views(path, MESHES + CLOUDS):  # views are one cloud
-            inside = filter(Path.is_file, (path.rglob if below else path.glob)("*"))
-        elif not path.exists():
+        if not away and not path.exists():
             raise InputError(f"no such file or folder: {path}{near_path(path)}")
-        if inside is None:
+        if away and path.suffix.lower() not in suffixes:
+            inside = [each for each in files_at(away) if not each.name.startswith(".")]
+        elif path.is_dir() and not posed_views(path, MESHES + CLOUDS):  # views are one cloud
+            inside = list(_inside(path, below))
+        else:
             found.append(path)
             continue
-        shown = [each for each in inside if not each.name.startswith(".")]
-        readable = sorted(each for each in shown if each.suffix.lower() in suffixes)
-        if not readable:
+        known = [each for each in inside if each.is_dir() or each.suffix.lower() in suffixes]
+        if not known:
             what = "meshes" if suffixes == MESHES else "shapes"
             raise InputError(f"no {what} in {path}: expected files ending in {', '.join(suffixes)}")
-        found += readable
+        found += sorted(known)
     return found
+
+
+def _inside(folder: Path, below: bool) -> Iterator[Path]:
+    """The files in a folder but hidden ones; of a sub-folder of views the folder."""
+    for path in folder.iterdir():
+        if path.is_file() and not path.name.startswith("."):
+            yield path
+        elif below and path.is_dir() and not path.is_symlink():
+            yield from [path] if posed_views(path, MESHES + CLOUDS) else _inside(path, below)
 
 
 def _joined_views(place: Path) -> Array:

@@ -11,7 +11,7 @@ memory is taken.
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,13 +33,14 @@ INDEX_NAMES = ("id", "index", "idx", "unnamed: 0")  # the last: what pandas writ
 
 class Table(NamedTuple):
     """Features (n, d) (an array or a sparse matrix), labels (n,) or None, names of the d columns
-    and of the classes.
+    and of the classes, and what else of the rows was asked for, each (n,).
     """
 
     features: Any
     labels: Array | None
     names: list[str]
     classes: Array | None = None
+    beside: Mapping[str, Array] = {}
 
     @property
     def named(self) -> Array | None:
@@ -57,11 +58,12 @@ def read_table(
     *,
     columns: Sequence[str] = (),
     drop: Sequence[str] = (),
+    beside: Sequence[str] = (),
 ) -> Table:
     """The whole table. ``labels`` names the column (csv, parquet, obs of h5ad) or array (npz, HDF5)
     that is not a feature, or a file with a label per row (npy, or text). ``columns`` are the
     features, by name or by number from 0 (all of them unless given), without those named in
-    ``drop``.
+    ``drop``; ``beside`` are found as labels are, such as texts.
 
     Without ``labels``, a lone array called labels, label, y, targets or target in an npz or HDF5
     file is taken.
@@ -70,32 +72,32 @@ def read_table(
     suffix = path.suffix.lower()
     if key is not None and suffix not in ARCHIVES:
         raise InputError(f"a key names an array of an npz, HDF5 or h5ad file, got {path.name}")
-    beside = labels is not None and Path(labels).is_file()
+    asked = [name for name in (labels, *beside) if name is not None]
+    inside = [name for name in asked if not Path(name).is_file()]
     with reading(path):
         features: Any
-        features, answer, classes = READERS[suffix](path, None if beside else labels, key)
+        features, found, classes = READERS[suffix](path, inside, key)
         if len(features.shape) != 2 or 0 in features.shape:
             raise InputError(f"{path} must hold a table (n, d), got shape {features.shape}")
-        width = features.shape[1]
+        n, width = features.shape
         names = [*map(str, getattr(features, "columns", ()))] or [f"x{i}" for i in range(width)]
-        asked = pick(names, width, columns, path) or range(width)
-        left_out = pick(names, width, [name for name in drop if name != labels], path)
-        chosen = [place for place in asked if place not in left_out]
+        left_out = pick(names, width, [name for name in drop if name not in inside], path)
+        wanted = pick(names, width, columns, path) or range(width)
+        chosen = [place for place in wanted if place not in left_out]
         if not chosen:
             raise InputError(f"{path}: no column is left")
-        names = [names[place] for place in chosen]
         if columns or drop:
             features = getattr(features, "iloc", features)[:, chosen]
         features = _numbers(features, path)
-    n, source = features.shape[0], labels if beside else path
-    if beside:
-        answer = _label_file(Path(str(labels)))
-        if len(answer) == n + 1 and answer.dtype.kind == "U":
-            answer = answer[1:]  # a heading
-    if answer is not None and answer.shape != (n,):
-        wanted = f"one label per row of {path} ({n})"
-        raise InputError(f"{source} must hold {wanted}, got shape {answer.shape}")
-    return Table(features, answer, names, classes)
+    for name in asked + [""] * (labels is None and "" in found):
+        source = path if name in found else name
+        values = found[name] if name in found else _label_file(Path(name), n)
+        if values.shape != (n,):
+            expected = f"one label per row of {path} ({n})"
+            raise InputError(f"{source} must hold {expected}, got shape {values.shape}")
+        found[name] = values
+    names = [names[place] for place in chosen]
+    return Table(features, found.get(labels or ""), names, classes, found)
 
 
 def table_path(path: str | os.PathLike[str]) -> Path:
@@ -123,26 +125,28 @@ def _numbers(features: Any, path: Path) -> Any:
     return features
 
 
-def _label_file(path: Path) -> Array:
-    """Labels of a file of their own: an npy array, or a label per line."""
+def _label_file(path: Path, n: int) -> Array:
+    """Labels of a file of their own: an npy array, or a label per line, with or without a
+    heading."""
     if path.suffix.lower() == ".npy":
         return load_npy(path)
     with reading(path):
         lines = path.read_text(encoding="utf-8-sig").rstrip().splitlines()
-        return np.array([line.strip().strip('"') for line in lines])
+    return np.array([line.strip().strip('"') for line in lines])[len(lines) == n + 1 :]
 
 
-# Each reader gives features, labels and the names of classes, of which the last two may be None.
-Parts = tuple[Any, Array | None, Array | None]
+# Each reader gives features, the columns or arrays of these names, and the names of classes or
+# None. A lone array called as labels are has the name "".
+Parts = tuple[Any, dict[str, Array], Array | None]
 
 
-def _read_array(path: Path, labels: str | None, key: str | None) -> Parts:
+def _read_array(path: Path, names: list[str], key: str | None) -> Parts:
     """The array or the matrix of a file that holds nothing else."""
-    if labels is not None:
+    if names:
         wanted = "--labels takes a file with one per row"
-        raise InputError(f"{path.name} has no labels: {wanted}, got {labels!r}")
+        raise InputError(f"{path.name} has no labels: {wanted}, got {names[0]!r}")
     found = load_npy(path, mapped=True) if path.suffix.lower() == ".npy" else _matrix_market(path)
-    return found, None, None
+    return found, {}, None
 
 
 def _matrix_market(path: Path) -> Any:
@@ -161,33 +165,34 @@ def _matrix_market(path: Path) -> Any:
     return sparse.csr_matrix((table[1:, 2], places), shape=(rows, columns))
 
 
-def _read_npz(path: Path, labels: str | None, key: str | None) -> Parts:
+def _read_npz(path: Path, names: list[str], key: str | None) -> Parts:
     with reading_npz(path) as archive:
-        if {"format", "data", "shape"} <= {*archive}:
+        if {"format", "data", "shape"} <= {*archive} and not names:
             check_size(path, 8.0 * float(archive["shape"].sum()))  # a number per row and column
-            return _compressed(sparse.load_npz(path)), None, None
-        return _arrays(archive, path, labels, key)
+            return _compressed(sparse.load_npz(path)), {}, None
+        return _arrays(archive, path, names, key)
 
 
-def _read_hdf5(path: Path, labels: str | None, key: str | None) -> Parts:
+def _read_hdf5(path: Path, names: list[str], key: str | None) -> Parts:
     with extra("h5py").File(path) as archive:
         if path.suffix.lower() != ".h5ad":
-            return _arrays(archive, path, labels, key)
+            return _arrays(archive, path, names, key)
         key = key or ("obsm/X_pca" if "X_pca" in archive.get("obsm", ()) else "X")
-        features = _element(archive, key, path)
-        if labels is None:
-            return features, None, None
-        column = extra("pandas").Series(_element(archive, f"obs/{labels}", path), dtype=object)
-        return features, np.array(column.where(column.notna(), "").tolist()), None
+        found = {}
+        for name in names:
+            column = extra("pandas").Series(_element(archive, f"obs/{name}", path), dtype=object)
+            found[name] = np.array(column.where(column.notna(), "").tolist())
+        return _element(archive, key, path), found, None
 
 
-def _arrays(archive: Any, path: Path, labels: str | None, key: str | None) -> Parts:
+def _arrays(archive: Any, path: Path, names: list[str], key: str | None) -> Parts:
     features = np.asarray(chosen_array(archive, path, FEATURE_NAMES, key))
-    labels = labels or next((name for name in LABEL_NAMES if name in archive and name != key), None)
-    answer = None if labels is None else np.asarray(stored(archive, labels, path))
+    found = {name: np.asarray(stored(archive, name, path)) for name in names}
+    for name in [name for name in LABEL_NAMES if name in archive and name != key][:1]:
+        found[""] = np.asarray(stored(archive, name, path))
     known = [name for name in CLASS_NAMES if name in archive]
     classes = np.asarray(stored(archive, known[0], path)) if known else np.zeros(())
-    return features, answer, classes if classes.ndim == 1 else None
+    return features, found, classes if classes.ndim == 1 else None
 
 
 def _element(archive: Any, key: str, path: Path) -> Any:
@@ -203,8 +208,8 @@ def _compressed(matrix: Any) -> Any:
     return matrix
 
 
-def _read_columns(path: Path, labels: str | None, key: str | None) -> Parts:
-    """The columns of a data frame without that of the labels, and the labels."""
+def _read_columns(path: Path, names: list[str], key: str | None) -> Parts:
+    """The columns of a data frame without those of these names, and those."""
     if path.suffix.lower() == ".parquet":
         facts = extra("pyarrow.parquet").read_metadata(path)
         check_size(path, 8.0 * facts.num_rows * facts.num_columns)
@@ -213,14 +218,13 @@ def _read_columns(path: Path, labels: str | None, key: str | None) -> Parts:
         with path.open(encoding="utf-8-sig", errors="replace") as file:
             marks = separators(path, next((line for line in file if line.strip()), ""))
         frame = parsed(path, **marks)
-        name = str(frame.columns[0])
-        if name.lower() in INDEX_NAMES and name != labels:
-            warn(f"{path.name}: the first column ({name}) is an index and no feature")
+        first = str(frame.columns[0])
+        if first.lower() in INDEX_NAMES and first not in names:
+            warn(f"{path.name}: the first column ({first}) is an index and no feature")
             frame = frame.iloc[:, 1:]
-    if labels is None:
-        return frame, None, None
-    place = pick([*map(str, frame.columns)], frame.shape[1], [labels], path)[0]
-    return frame.drop(columns=frame.columns[place]), frame.iloc[:, place].to_numpy(), None
+    places = pick([*map(str, frame.columns)], frame.shape[1], names, path)
+    found = {name: frame.iloc[:, place].to_numpy() for name, place in zip(names, places)}
+    return frame.drop(columns=frame.columns[places]), found, None
 
 
 READERS = {".npy": _read_array, ".mtx": _read_array, ".npz": _read_npz}

@@ -59,7 +59,7 @@ def fit_by_network(clouds: Sequence[Arranged], count: int, seed: int, training: 
     except RankError as error:
         message = f"the network's {count} outputs are not independent"
         raise InputError(f"{message}: raise max_iter or lower n_components") from error
-    matrix = torch.linalg.lstsq(columns, found.q).solution
+    matrix = torch.linalg.lstsq(columns, found.q).solution.contiguous()
     extension = ContextExtension(network, extended, matrix)
     info = facts(cloud, smoother) | {"steps": training.steps, "subsets": len(clouds)}
     return basis_of(found, smoother, cloud, extension=extension, info=info)
@@ -141,7 +141,7 @@ def _sampling(features: Tensor, smoother: Smoother, generator: torch.Generator) 
     from ..probes.covariance import DENSE_LIMIT, Covariance
     from ..training.data import Batch
 
-    covariance: Any = Covariance(smoother, scales=CONTEXT, generator=generator)
+    covariance: Any = Covariance(smoother, CONTEXT, generator)
     if smoother.n <= (DENSE_LIMIT if smoother.device.type == "cuda" else DENSE_ROWS):
         covariance = covariance.dense()
     local, root = features.float(), root_mass(smoother).float()

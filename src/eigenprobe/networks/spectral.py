@@ -140,7 +140,6 @@ def heat_coefficients(times: Tensor, degrees: tuple[int, ...]) -> Tensor:
     return found.masked_fill(order > own, 0)
 
 
-PLACED = 15  # inputs that are functions of the place alone
 _LEVELS = (14.0, 4.0, 30.0, 8.0)  # of the finer seeds, of the cubics, and of the two Gram matrices
 _POWERS = [c for degree in range(1, 5) for c in combinations_with_replacement(range(3), degree)]
 LANDMARKS = 15
@@ -302,12 +301,8 @@ def place(points: Tensor, pose: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def inputs(
-    points: Tensor, smoother: Smoother, pose: Tensor | None = None, count: int = LANDMARKS
-) -> Inputs:
-    """The features of `points (b, n, 3)`; `pose` replaces the canonical one. The network takes
-    `LANDMARKS` seeds that are landmarks; controls take more.
-    """
+def inputs(points: Tensor, smoother: Smoother, pose: Tensor | None = None) -> Inputs:
+    """The features of `points (b, n, 3)`; `pose` replaces the canonical one."""
     mass, degrees = masses(smoother), filter_degrees(smoother)
     pose = canonical_pose(points, mass) if pose is None else pose
     x, mass = place(points, pose), mass[..., None]
@@ -316,7 +311,7 @@ def inputs(
     monomials = root * torch.stack(
         [torch.stack([x[..., axis] for axis in c]).prod(0) for c in _POWERS], -1
     )
-    seeds = torch.cat([monomials, landmarks(x, count, smoother.each)], -1)
+    seeds = torch.cat([monomials, landmarks(x, LANDMARKS, smoother.each)], -1)
     moments = trace_moments(smoother)
     fine, cubic, *longer = trace_times(_LEVELS, moments, degrees).unbind(-1)
     kernels = heat_coefficients(torch.stack([cubic, fine], -1), degrees)
@@ -344,7 +339,8 @@ def inputs(
     # How coarse the sampling is here: the log of the local time against its mean.
     time, each = 1 / smoother.known_leaving, smoother.each  # 1 - A_ii is a step over the local time
     coarse = each.padded((time / each.spread(each.mean(time))).log())[..., None].clamp(-3, 3)
-    parts = [*place_inputs(x), basis.clamp(-6, 6), late.clamp(-6, 6), 4 * drift, coarse, whole]
+    waves = [(3 * x).sin(), (3 * x).cos(), (6 * x).sin(), (6 * x).cos()]
+    parts = [x, *waves, basis.clamp(-6, 6), late.clamp(-6, 6), 4 * drift, coarse, whole]
     return Inputs(torch.cat(parts, -1), basis, 4 * gram, moments, pose)
 
 
@@ -370,11 +366,6 @@ def guards(points: Tensor, smoother: Smoother, seen: Inputs) -> Tensor:
     smooth = smoother_filter(smoother, chosen, heat_coefficients(time, degrees))
     root = masses(smoother).sqrt()[..., None].clamp_min(NO_MASS)
     return smooth / smooth.norm(dim=1, keepdim=True).clamp_min(1e-30) / root
-
-
-def place_inputs(x: Tensor) -> list[Tensor]:
-    """The inputs that are functions of the place alone: coordinates and waves."""
-    return [x, (3 * x).sin(), (3 * x).cos(), (6 * x).sin(), (6 * x).cos()]
 
 
 def orthonormal(x: Tensor, mass: Tensor) -> Tensor:

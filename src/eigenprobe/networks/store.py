@@ -1,9 +1,8 @@
-"""Weights on disk: `config.json` and float16 safetensors shards, read and written whole or not at
-all.
+"""Weights on disk: `config.json` and float16 safetensors, read and written whole or not at all.
 
-    folder/config.json                       format, sizes of the network, facts of its training
-    folder/model-00001-of-00002.safetensors  ...
-    folder/README.md                         the model card
+    folder/config.json          format, sizes of the network, facts of its training
+    folder/model.safetensors    the weights
+    folder/README.md            the model card
 
 The model that comes with the package is the folder `surface` of `pretrained`.
 """

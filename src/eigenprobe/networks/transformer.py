@@ -214,24 +214,22 @@ class Transformer(Described):
         return features if mask is None else features * mask.unsqueeze(-1)
 
     @torch.no_grad()
-    def context(self, points: Tensor, bias: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
+    def context(self, points: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Keys and values of a fitted cloud ``(n, d)`` at every layer, each ``(1, heads, n, width /
         heads)``.
         """
-        x, memories = self.tokens(points.unsqueeze(0), bias), []
+        x, memories = self.tokens(points.unsqueeze(0)), []
         for layer in self.layers:
             assert isinstance(layer, Layer)
             memories.append(layer.memory(x))
             x = layer(x, memories[-1])
         return memories
 
-    def query(
-        self, points: Tensor, context: list[tuple[Tensor, Tensor]], bias: Tensor | None = None
-    ) -> Tensor:
+    def query(self, points: Tensor, context: list[tuple[Tensor, Tensor]]) -> Tensor:
         """Features of new points ``(m, d) -> (m, K)``, each attending to the context alone."""
         if len(context) != len(self.layers):
             raise InputError(f"expected a context of {len(self.layers)} layers, got {len(context)}")
-        x = self.tokens(points.unsqueeze(0), bias)
+        x = self.tokens(points.unsqueeze(0))
         for layer, memory in zip(self.layers, context):
             x = layer(x, memory)
         return self.finish(x).squeeze(0)

@@ -109,7 +109,7 @@ def laplacian(
         As in `decompose`, which uses the same operator. A potential is on the diagonal of ``L``.
         Rows of points where functions vanish have nothing but a diagonal in ``L``, of the highest
         eigenvalue. Where a working sample stands for the cloud, ``L`` acts on means over its cells
-        and holds the points of a cell together; strays have no mass.
+        and holds the points of a cell together; outliers have no mass.
 
     Returns
     -------

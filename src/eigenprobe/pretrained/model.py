@@ -42,9 +42,9 @@ from ..networks.spectral import SpectralNetwork, diffusion, guards, masses
 from ..networks.store import load_network, write
 from ..points import Frame, Origin, check_points, listed_clouds, points_and_faces
 from ..smoothers.prepared import OperatorSource
-from .prediction import FEWEST, WHOLE, Batch, CloudMemory, batches, predict, surface_operator
+from .prediction import FEWEST, WHOLE, Batch, batches, predict, surface_operator
 
-CONTEXT = 4096  # farthest points of a cloud of more than `WHOLE` that the others attend to
+CONTEXT = 4096  # farthest points of a cloud of more than `WHOLE` that go through the network
 
 
 class EncodeOptions(TypedDict, total=False):
@@ -189,7 +189,7 @@ class SpectralModel:
             sizes at once (solids, curves and clouds with coinciding points are taken one by one, by
             `"adaptive"`). `"auto"` is `"heat"` for batches on a GPU.
         device
-            Where to compute; by default where the points are.
+            Where to compute; by default where the (first) points are.
 
         Returns
         -------
@@ -206,20 +206,20 @@ class SpectralModel:
         clouds = listed_clouds(points)
         read = [points_and_faces(cloud) for cloud in ([points] if clouds is None else clouds)]
         checked = [self._check(cloud, k, device) for cloud, _ in read]
+        where = checked[0][0].device
+        own = {i: x.to(where) for i, (x, _) in enumerate(checked)}
         kind = "adaptive" if smoother in ("auto", "heat") else smoother
         bases: dict[int, Basis] = {}
-        for where in {x.device for x, _ in checked}:
-            own = {i: x for i, (x, _) in enumerate(checked) if x.device == where}
-            many = smoother == "auto" and where.type != "cpu" and len(own) > 1
-            began = time.perf_counter()
-            with limited_threads(where):
-                for members, batch in batches(own, k, kind, smoother == "heat" or many):
-                    found = list(self._bases(batch, k, ritz, refine))
-                    seconds = round((time.perf_counter() - began) / len(found), 5)
-                    for i, basis in zip(members, found, strict=True):
-                        basis.info["seconds"] = seconds
-                        bases[i] = replace(basis, faces=read[i][1]).as_given(checked[i][1])
-                    began = time.perf_counter()
+        many = smoother == "auto" and where.type != "cpu" and len(own) > 1
+        began = time.perf_counter()
+        with limited_threads(where):
+            for members, batch in batches(own, k, kind, smoother == "heat" or many):
+                found = list(self._bases(batch, k, ritz, refine))
+                seconds = round((time.perf_counter() - began) / len(found), 5)
+                for i, basis in zip(members, found, strict=True):
+                    basis.info["seconds"] = seconds
+                    bases[i] = replace(basis, faces=read[i][1]).as_given(checked[i][1])
+                began = time.perf_counter()
         return bases[0] if clouds is None else [bases[i] for i in range(len(read))]
 
     def _check(
@@ -258,20 +258,17 @@ class SpectralModel:
 
     def _columns(self, batch: Batch, ritz: bool) -> Tensor:
         """The constant, the network's columns and, to rotate in, the seeds and guards, `(b, n, p)`;
-        of a large cloud by attention to a subset of it.
+        of a large cloud those of a subset, extended by its kernel.
         """
-        points = batch.points
-        network = self.network.to(points.device)
-        subset = points.shape[1] > WHOLE
-        if subset:  # the columns are functions of the subset; a kernel carries what they leave out
-            context = points[0, farthest_points(points[0], CONTEXT, seed=0)]
-            z = CloudMemory.of(network, context, diffusion(context[None]))(points[0])[None]
-            z = z if ritz else z[..., : self.k - 1]
-        else:
-            smoother = batch.operator if batch.stacked else diffusion(points)
-            z, seen = predict(network, points, smoother)
-            if ritz:
-                z = torch.cat([z, seen.seeds], -1)
-            if ritz and not batch.stacked:
-                z = torch.cat([z, guards(points, smoother, seen)], -1)
+        points, context = batch.points, batch.points
+        large = points.shape[1] > WHOLE
+        if large:
+            context = points[:, farthest_points(points[0], CONTEXT, seed=0)]
+        smoother = batch.operator if batch.stacked else diffusion(context)
+        z, seen = predict(self.network.to(points.device), context, smoother)
+        if ritz:
+            z = torch.cat([z, seen.seeds], -1)
+        if ritz and not batch.stacked:
+            z = torch.cat([z, guards(context, smoother, seen)], -1)
+        z = KernelExtension(context[0], z[0])(points[0])[None] if large else z
         return torch.cat([torch.ones_like(z[..., :1]), z], -1)

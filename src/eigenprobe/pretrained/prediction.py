@@ -7,14 +7,8 @@ On surfaces of distinct points diffusion is the averaging operator too: one matr
 a batch, whatever their sizes (`Batch.of_surfaces`).  Any other cloud is a batch of one with the
 operator that `decompose` would use (`Batch.of_one`).  `b` clouds, `n` points of the largest.
 
-A large cloud is asked for by what the network remembers of a subset of it, the context:
-
-    z(x) = [raw(x; context) + a(x), p(x), g(x)]
-
-`raw` attends to the frozen context only. What comes from diffusion (inputs, diffused seeds `p`,
-guards `g`) and `a`, which mixed seeds and polishing added to the columns, is known at the context's
-points and extended to `x` by its kernel.  So a row depends on its own point alone, but for the
-rounding of single precision.
+Of a large cloud the columns are those of an even subset, extended to the other points by its
+kernel: they are smooth functions, and what the subset cannot say no network of that size knows.
 """
 
 from __future__ import annotations
@@ -29,21 +23,9 @@ from torch import Tensor
 from ..cloud.arranged import Placed, arrange
 from ..cloud.edges import without_short_cuts
 from ..errors import InputError
-from ..extensions import KernelExtension
 from ..neighbors.graph import Graph, build_graph, cloud_dimensions
 from ..neighbors.layout import Segments, framed
-from ..networks.spectral import (
-    GUARDS,
-    NEIGHBOURS,
-    PLACED,
-    Inputs,
-    SpectralNetwork,
-    diffusion,
-    guards,
-    inputs,
-    place,
-    place_inputs,
-)
+from ..networks.spectral import NEIGHBOURS, Inputs, SpectralNetwork, diffusion, inputs
 from ..points import LARGEST, SMALLEST
 from ..smoothers import NEIGHBOURS as OPERATOR_NEIGHBOURS
 from ..smoothers import Smoother, build_smoother
@@ -55,7 +37,6 @@ BATCH_POINTS = 131_072  # points that go through the network together
 # Neighbours that tell a surface from a solid: all of 20 balls of 300 points are solid by them, by
 # 16 only 3.
 LOCAL = 30
-CHUNK = 4096  # rows of a large cloud at once
 
 
 @dataclass(frozen=True)
@@ -164,46 +145,3 @@ def predict(network: SpectralNetwork, points: Tensor, smoother: Smoother) -> tup
     with torch.autocast(points.device.type, torch.bfloat16, enabled=points.is_cuda):
         raw, mixing = network.raw(seen, None if smoother.each.equal else smoother.each.real)
     return network.finish(raw, mixing, seen, smoother), seen
-
-
-@dataclass
-class CloudMemory:
-    """A cloud as the network remembers it, to be asked about other points."""
-
-    network: SpectralNetwork
-    pose: Tensor  # (4, 3)
-    # diffused inputs, seeds, what mixing and polishing added to the raw columns, guards
-    fields: KernelExtension
-    widths: tuple[int, int]  # of seeds and of columns
-    bias: Tensor  # (1, 1, width)
-    memory: list[tuple[Tensor, Tensor]]
-
-    @classmethod
-    @torch.no_grad()
-    def of(cls, network: SpectralNetwork, points: Tensor, smoother: Smoother) -> CloudMemory:
-        """The memory of one cloud `(n, 3)` and its smoother of a batch of one."""
-        seen = inputs(points[None], smoother)
-        raw, mixing = network.raw(seen)
-        polished, seeds = network.finish(raw, mixing, seen, smoother)[0], seen.seeds[0]
-        added = polished - raw[0].float()
-        values = torch.cat(
-            [seen.features[0, :, PLACED:], seeds, added, guards(points[None], smoother, seen)[0]],
-            -1,
-        )
-        bias = network.bias(network.shape(seen.gram))[:, None]
-        memory = network.transformer.context(seen.features[0], bias)
-        widths = (seeds.shape[1], added.shape[1])
-        return cls(network, seen.pose[0], KernelExtension(points, values), widths, bias, memory)
-
-    @torch.no_grad()
-    def __call__(self, points: Tensor) -> Tensor:
-        """Columns, seeds and guards `(m, K - 1 + 49 + 49)` at points `(m, 3)`, each on its own."""
-        return torch.cat([self._rows(part) for part in points.split(CHUNK)])
-
-    def _rows(self, points: Tensor) -> Tensor:
-        values = self.fields(points)
-        width = values.shape[1] - sum(self.widths) - GUARDS
-        diffused, seeds, added, further = values.split([width, *self.widths, GUARDS], -1)
-        features = torch.cat([*place_inputs(place(points[None], self.pose[None])[0]), diffused], -1)
-        raw = self.network.transformer.query(features, self.memory, self.bias)
-        return torch.cat([raw + added, seeds, further], -1)

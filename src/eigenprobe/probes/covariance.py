@@ -1,13 +1,14 @@
 """The exact covariance of the probes of a smoother, applied without drawing any.
 
-    steps = t        C = A^2t  (row: S^t (S^t)^T)           the probes f = A^t g
-    scales = [s..]   C = mean_s A^s / tr A^s                every scale has the same energy
-                         (row: A^s is S^{s/2} (S^{s/2})^T)
-    terms = {s: c}   C = sum_s c_s A^s                      any polynomial: see `families`
+    {s: c, ...}      C = sum_s c_s A^s                      any polynomial: see `families`;
+                                                            {2t: 1} is that of probes f = A^t g
+    [s, ...]         C = mean_s A^s / tr A^s                every scale has the same energy
+
+(row: A^s is S^{s/2} (S^{s/2})^T)
 
 Polynomials in A with non-negative coefficients share their leading eigenvectors on a symmetric
 smoother, and the optimum of the expected loss is the same for each: only the weight of the
-frequencies differs.  A large single `t` hides the high ones; `scales` keep them visible.
+frequencies differs.  A large single `t` hides the high ones; several scales keep them visible.
 
 `Covariance` is matrix-free: as many sparse products as the highest power.  `Covariance.dense`
 multiplies the powers out by repeated squaring, log2(power) dense products once, after which a
@@ -36,7 +37,8 @@ HIGH_POWER = 512  # above which a polynomial is applied by its Chebyshev series
 
 
 class Covariance:
-    """Matrix-free covariance of a smoother's probes; one of ``steps``, ``scales`` and ``terms``.
+    """Matrix-free covariance of a smoother's probes; ``terms`` are powers and their weights, or
+    powers of equal energy.
 
     Entries of the seed signal have variance one.  ``apply`` takes ``(n, K)``.
     """
@@ -44,22 +46,16 @@ class Covariance:
     def __init__(
         self,
         smoother: Smoother,
-        *,
-        steps: int | None = None,
-        scales: Sequence[int] | None = None,
-        terms: Mapping[int, float] | None = None,
+        terms: Mapping[int, float] | Sequence[int],
         generator: torch.Generator | None = None,
     ) -> None:
-        if [steps, scales, terms].count(None) != 2:
-            raise InputError("expected one of steps, scales and terms")
+        powers = list(terms)
+        if not powers or min(powers) < 0 or len(set(powers)) < len(powers):
+            raise InputError(f"expected distinct powers of at least 0, got {powers}")
         self.smoother = smoother
-        self.balanced = steps is None and terms is None  # every power is divided by its trace
-        if terms is None:
-            powers = [int(s) for s in scales or []] if steps is None else [2 * steps]
-            if not powers or min(powers) < 0 or len(set(powers)) < len(powers):
-                raise InputError(f"expected distinct powers of at least 0, got {powers}")
-            terms = dict.fromkeys(powers, 1.0 / len(powers))
-        self.terms = dict(sorted(terms.items()))  # power -> weight
+        self.balanced = not isinstance(terms, Mapping)  # every power is divided by its trace
+        weights = terms if isinstance(terms, Mapping) else dict.fromkeys(terms, 1 / len(terms))
+        self.terms = dict(sorted(weights.items()))  # power -> weight
         if not smoother.symmetric and any(power % 2 for power in self.terms):
             raise InputError(
                 f"a row smoother has covariances of even power only, got {sorted(self.terms)}"
@@ -71,7 +67,9 @@ class Covariance:
         """Power of A -> its coefficient."""
         if not self.balanced:
             return self.terms
-        traces = {power: float(self._trace({power: 1.0}, self._generator)) for power in self.terms}
+        traces = {
+            power: float(self.trace(self._generator, terms={power: 1.0})) for power in self.terms
+        }
         return {power: weight / traces[power] for power, weight in self.terms.items()}
 
     def apply(self, x: Tensor) -> Tensor:
@@ -83,10 +81,6 @@ class Covariance:
 
     __call__ = apply
 
-    def _long(self, terms: Mapping[int, float]) -> bool:
-        """Whether all eigenvalues cost less than the powers themselves."""
-        return self.smoother.symmetric and len(terms) > MANY_TERMS
-
     @cached_property
     def _spectrum(self) -> tuple[Tensor, Tensor]:
         """All eigenvalues ``(n,)`` and vectors ``(n, n)`` of A, float64."""
@@ -95,48 +89,34 @@ class Covariance:
         return values, vectors
 
     def _polynomial(self, x: Tensor, coefficients: dict[int, Any]) -> Tensor:
-        smoother, last = self.smoother, max(coefficients)
-        if smoother.symmetric:
-            return polynomial(smoother, x, coefficients)
-        back, kept = x, {0: x}
-        for t in range(1, last // 2 + 1):  # (S^T)^t x, then Horner in S
-            back = smoother.apply_transpose(back)
-            if 2 * t in coefficients:
-                kept[t] = back
-        out = coefficients[last] * kept[last // 2]
-        for t in range(last // 2 - 1, -1, -1):
-            out = smoother.apply(out)
-            if 2 * t in coefficients:
-                out = out + coefficients[2 * t] * kept[t]
-        return out
+        if self.smoother.symmetric:
+            return polynomial(self.smoother, x, coefficients)
+        total = torch.zeros_like(x)
+        for power, coefficient in coefficients.items():
+            total = total + coefficient * self.smoother.apply_symmetric(x, power // 2)
+        return total
 
+    @torch.no_grad()
     def trace(
         self,
         generator: torch.Generator | None = None,
         *,
         deflate: Tensor | None = None,
         count: int = 64,
+        terms: dict[int, float] | None = None,
     ) -> Tensor:
         """``tr C ()``, float64: exact up to 2048 points, else Hutchinson's with ``count`` signs.
 
         ``deflate (n, K)`` takes the part in an orthonormal basis out exactly (Hutch++): what is
-        left is small.
+        left is small. ``terms`` are other ones than those of ``C``.
         """
-        return self._trace(self.coefficients, generator, deflate, count)
+        terms = self.coefficients if terms is None else terms
 
-    @torch.no_grad()
-    def _trace(
-        self,
-        terms: dict[int, float],
-        generator: Any,
-        deflate: Tensor | None = None,
-        count: int = 64,
-    ) -> Tensor:
         def inner(x: Tensor) -> Tensor:
             return (x * self._polynomial(x, terms)).double().sum()
 
         smoother = self.smoother
-        if smoother.n <= EXACT_LIMIT and self._long(terms):
+        if smoother.n <= EXACT_LIMIT and smoother.symmetric and len(terms) > MANY_TERMS:
             return _values(self._spectrum[0], terms).sum()
         if smoother.n <= EXACT_LIMIT:
             return inner(torch.eye(smoother.n, device=smoother.device, dtype=smoother.dtype))
@@ -152,7 +132,7 @@ class Covariance:
         smoother = self.smoother
         matrix = smoother.matrix.to_dense()
         matrix = matrix if dtype is None else matrix.to(dtype)
-        if self._long(self.terms) and not self.balanced:
+        if smoother.symmetric and len(self.terms) > MANY_TERMS and not self.balanced:
             values, vectors = self._spectrum
             found = (vectors * _values(values, self.terms)) @ vectors.mT
             return DenseCovariance(found.to(matrix.dtype))

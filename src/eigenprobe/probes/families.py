@@ -109,12 +109,12 @@ class Family:
                 f"probes {self.name!r} need a symmetric smoother, got {smoother.kind!r}"
             )
         if self.random_steps:
-            return Covariance(smoother, terms={2 * t: p for t, p in terms.items()})
+            return Covariance(smoother, {2 * t: p for t, p in terms.items()})
         powers: dict[int, float] = {}
         for a, first in terms.items():
             for b, second in terms.items():
                 powers[a + b] = powers.get(a + b, 0.0) + first * second
-        return Covariance(smoother, terms=powers)
+        return Covariance(smoother, powers)
 
 
 def _unit(smoother: Smoother) -> Tensor:

@@ -52,9 +52,14 @@ def prefix_errors(
     m)`` memory. ``mass=None`` is the Euclidean projection; ``norm`` is that of the error,
     ``"mass"`` the M-norm.
     """
-    _check(basis, probes, mass)
-    nested = nested_basis(basis, mass)
-    nested = nested.to(probes.dtype)
+    if basis.ndim < 2 or probes.ndim < 2 or basis.shape[-2] != probes.shape[-2]:
+        raise InputError(
+            "expected a basis (..., n, K) and probes (..., n, m) with one n, "
+            f"got {tuple(basis.shape)} and {tuple(probes.shape)}"
+        )
+    if mass is not None and mass.shape[-1] != basis.shape[-2]:
+        raise InputError(f"expected a mass of length n={basis.shape[-2]}, got {tuple(mass.shape)}")
+    nested = nested_basis(basis, mass).to(probes.dtype)
     total = _norms(probes)
     b = (nested.mT @ probes).double()  # (..., K, m)
     if mass is None:
@@ -170,13 +175,3 @@ def first_mass(features: Tensor) -> Tensor:
     """``M = q_1^2`` of the normalised first column ``(..., n)``; sums to 1."""
     first = features[..., 0].double().square()
     return first / first.sum(-1, keepdim=True)
-
-
-def _check(basis: Tensor, probes: Tensor, mass: Tensor | None) -> None:
-    if basis.ndim < 2 or probes.ndim < 2 or basis.shape[-2] != probes.shape[-2]:
-        raise InputError(
-            "expected a basis (..., n, K) and probes (..., n, m) with one n, "
-            f"got {tuple(basis.shape)} and {tuple(probes.shape)}"
-        )
-    if mass is not None and mass.shape[-1] != basis.shape[-2]:
-        raise InputError(f"expected a mass of length n={basis.shape[-2]}, got {tuple(mass.shape)}")

@@ -62,28 +62,22 @@ class Probes:
             value = getattr(self, name)
             if value is None:
                 continue
-            pair = (value, value) if isinstance(value, (int, float)) else tuple(value)
-            ok = len(pair) == 2 and low <= pair[0] <= pair[1] and (name != "sigma" or pair[0] > 0)
-            if not ok:
+            first, last = _ends(value)
+            if not low <= first <= last or (name == "sigma" and first == 0):
                 raise InputError(
                     f"expected {name}, a number or a range (low, high), of at least {low}, "
                     f"got {value!r}"
                 )
 
     @property
-    def variance(self) -> float:
-        """Variance of one entry of the seed signal."""
-        return 1 / 3 if self.distribution == "uniform" else 1.0
-
-    @property
     def widest(self) -> int:
         """The largest number of neighbours."""
-        return self.k if isinstance(self.k, int) else self.k[1]
+        return _ends(self.k)[1]
 
     @property
     def longest(self) -> int:
         """The largest number of steps."""
-        return self.steps if isinstance(self.steps, int) else self.steps[1]
+        return _ends(self.steps)[1]
 
     def graph(self, points: Tensor) -> Graph:
         """The graph on which these probes are smoothed.
@@ -140,9 +134,8 @@ class Probes:
             return self.draw(convert(cloud), generator).numpy()
         if cloud.ndim == 3 and self.sigma is None:  # chosen for each cloud
             return torch.stack([self.draw(points, generator) for points in cloud])
-        drawn = self._on_graph(
-            self.graph(cloud), generator, compiled
-        )  # one set of kernels for all clouds
+        # One set of kernels for all clouds.
+        drawn = self._on_graph(self.graph(cloud), generator, compiled)
         return drawn.unflatten(0, cloud.shape[:2]) if cloud.ndim == 3 else drawn
 
     def _on_graph(self, graph: Graph, generator: torch.Generator | None, compiled: bool) -> Tensor:
@@ -161,7 +154,11 @@ class Probes:
         fixed = None if self.vary == "step" else self._weights(graph, self.count, generator)
         for step in range(last):
             weights = self._weights(graph, 1, generator) if fixed is None else fixed
-            smoothed = _average(signal, graph.indices, weights)
+            # One neighbour at a time: the (n, k, m) gather of the whole neighbourhood would be k
+            # times the probes' memory.
+            smoothed = torch.zeros_like(signal)
+            for j in range(graph.k):
+                smoothed.addcmul_(weights[:, j].expand_as(signal), signal[graph.indices[:, j]])
             signal = torch.where(lengths > step, smoothed, signal) if varying else smoothed
         return signal
 
@@ -212,7 +209,7 @@ class Probes:
         return self.draw(cloud, torch.Generator(device).manual_seed(0))
 
     def _lengths(self, graph: Graph, generator: torch.Generator | None) -> Tensor:
-        low, high = (self.steps, self.steps) if isinstance(self.steps, int) else self.steps
+        low, high = _ends(self.steps)
         place = graph.distances.device
         return torch.randint(low, high + 1, (self.count,), generator=generator, device=place)
 
@@ -232,15 +229,19 @@ class Probes:
     def _weights(self, graph: Graph, fields: int, generator: torch.Generator | None) -> Tensor:
         """Row-stochastic weights ``(n, k, fields)``, or ``(n, k, 1)`` where no field differs."""
         sigma = self._sigma(graph, fields, generator)
-        weights = torch.exp(
-            _exponents(graph.distances).unsqueeze(-1) / sigma.square()
-        )  # (n, k, 1 or fields)
+        exponents = _exponents(graph.distances).unsqueeze(-1)
+        weights = torch.exp(exponents / sigma.square())  # (n, k, 1 or fields)
         if not isinstance(self.k, int):
             counts = torch.randint(
                 self.k[0], self.k[1] + 1, (fields,), generator=generator, device=graph.device
             )
             weights = weights * (torch.arange(graph.k, device=graph.device)[:, None] < counts)
         return weights / weights.sum(1, keepdim=True)
+
+
+def _ends(value: Any) -> Any:
+    """A range ``(low, high)``; a number is one of no width."""
+    return value if isinstance(value, (tuple, list)) else (value, value)
 
 
 def _exponents(distances: Tensor) -> Tensor:
@@ -262,15 +263,6 @@ def _step(signal: Tensor, indices: Tensor, exponents: Tensor, rates: Tensor) -> 
         weights = torch.exp2(exponents[:, j : j + 1] * rates)
         total, mass = total + weights * signal[indices[:, j]], mass + weights
     return (total / mass).to(signal.dtype)
-
-
-def _average(signal: Tensor, indices: Tensor, weights: Tensor) -> Tensor:
-    # One neighbour at a time: the (n, k, m) gather of the whole neighbourhood would be k times the
-    # probes' memory.
-    out = torch.zeros_like(signal)
-    for j in range(indices.shape[1]):
-        out.addcmul_(weights[:, j].expand_as(signal), signal[indices[:, j]])
-    return out
 
 
 def seed_signal(

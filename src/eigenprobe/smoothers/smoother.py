@@ -31,7 +31,7 @@ from ..neighbors.layout import Segments, as_scipy
 Apply = Callable[[Tensor], Tensor]
 # steps of the probes whose covariance stands for a row smoother: [P]'s number for generalisation
 ROW_STEPS = 20
-# of the mean mass: that of a stray point, whose value is one over its root, must not be 0
+# of the mean mass: that of an outlier, whose value is one over its root, must not be 0
 LEAST = 1e-14
 
 

@@ -61,7 +61,7 @@ def variable_smoother(
     distance2 = torch.zeros(len(edges), dtype=squared.dtype, device=graph.device)
     distance2[place] = squared.reshape(-1)  # both ends give the same distance
     weight = torch.exp(-distance2 / (scale.square() * rho)[edges.head] / rho[edges.tail])
-    # a stray point far from all others keeps a mass and a local time
+    # an outlier far from all others keeps a mass and a local time
     weight = weight.clamp_min(tiny**0.5)
     density = ((s.loops + edges.at(weight)) / rho**dimension).clamp_min(tiny**0.5)
     power = density ** -(1 + (dimension / 2 + 1) * s.beta)

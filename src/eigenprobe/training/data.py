@@ -48,8 +48,8 @@ class Batch:
     """One batch of clouds ``(b, n, d)``.
 
     ``covariance`` has ``apply(x)`` and ``trace()`` (`Covariance`, `DenseCovariance`); ``probes`` is
-    a tensor ``(b, n, m)`` or a function that draws one from a generator; ``optimum (b,)`` is the
-    closed-form loss and ``smoother`` that of the points, where they are known.
+    a tensor ``(b, n, m)`` or a function that draws one from a generator; ``smoother`` is that of
+    the points, where it is known.
     """
 
     points: Tensor
@@ -57,7 +57,6 @@ class Batch:
     covariance: Any = None
     trace: Tensor | None = None
     probes: Tensor | Draw | None = None
-    optimum: Tensor | None = None
     smoother: Any = None
 
     def __post_init__(self) -> None:
@@ -125,10 +124,9 @@ class ProbeSettings:
         self, smoother: Smoother, k: int, generator: torch.Generator | None = None
     ) -> Covariance:
         """The covariance of these probes on a smoother, for a basis of ``k`` vectors."""
-        scales = self.scales
-        if self.steps is None and scales is None:
-            scales = visible_scales(smoother, k, generator=generator)
-        return Covariance(smoother, steps=self.steps, scales=scales, generator=generator)
+        terms: Any = self.scales if self.steps is None else {2 * self.steps: 1.0}
+        terms = visible_scales(smoother, k, generator=generator) if terms is None else terms
+        return Covariance(smoother, terms, generator)
 
 
 def prepare(

@@ -12,7 +12,6 @@ the closed-form optimum.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -219,17 +218,13 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
     """Samplings of the cloud, a network trained on them, and its basis at all points; the clock
     between.
     """
-    clock = [now(cloud.device)]
+    began = now(cloud.device)
     gpu = cloud.device.type == "cuda"
     preset = settings.preset or ("overfit" if gpu else "cpu")
     probes, objective = settings.all_probes(), settings.objective()
     frame = settings.frame(cloud)
     pool, held = draw_samplings(cloud, k, frame, probes, objective, settings)
-    clock.append(now(cloud.device))
-    references = (held or pool)[:REFERENCES] if objective.kind == "expected" else []
-    if settings.reference:
-        for sampling in references:
-            attach_optimum(sampling, k, objective, settings.seed)
+    prepared = now(cloud.device)
     generator = torch.Generator().manual_seed(settings.seed)
     network: Any = networks.build(preset, cloud.shape[1], k, generator, **(settings.sizes or {}))
     precision, accelerate = settings.precision, settings.accelerate
@@ -245,7 +240,6 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
         accelerate=accelerate,
         seed=settings.seed,
     )
-    clock.append(now(cloud.device))
     source: Source = Pool(pool, settings.seed)
     if settings.resamplings == "fresh" and probes.paper is not None:
         size = pool[0].points.shape[1]
@@ -259,38 +253,37 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
         )
     data = ManifoldData(source, Pool(held) if held else None, module.optimisation.steps)
     trainer = train(module, data, run)
-    clock.append(now(cloud.device))
+    trained = now(cloud.device)
     module.to(cloud.device).eval()
     first, known = pool[0].points[0], pool[0].smoother
     same = len(first) == len(cloud) and torch.equal(first, frame(cloud, torch.float32))
     smoother = known if same else probes.build(cloud)
     function = NetworkExtension(network, frame, first, not smoother.symmetric)
     basis = network_basis(function, cloud, smoother, ritz=settings.ritz)
-    clock.append(now(cloud.device))
-    stages = zip(("prepare", "reference", "train", "basis"), pairwise(clock), strict=True)
-    seconds = {name: end - begin for name, (begin, end) in stages} | {"total": clock[-1] - clock[0]}
+    seconds = {"prepare": prepared - began, "train": trained - prepared}
+    references = (held or pool)[:REFERENCES] if objective.kind == "expected" else []
     basis.info.update(
         network=preset,
         steps=int(trainer.global_step),
         samplings=settings.resamplings if settings.resamplings == "fresh" else len(pool),
-        feedforward=feedforward_loss(module, references),
+        feedforward=feedforward_loss(module, references, k, settings) if references else {},
         seconds={name: round(value, 3) for name, value in seconds.items()},
     )
     return basis
 
 
 @torch.no_grad()
-def feedforward_loss(module: SpectralModule, samplings: Sequence[Batch]) -> dict[str, float]:
-    """The mean loss on some samplings and, where it is known, the smallest possible one and the
+def feedforward_loss(
+    module: SpectralModule, samplings: Sequence[Batch], k: int, settings: FitSettings
+) -> dict[str, float]:
+    """The mean loss on some samplings and, where it is asked for, the smallest possible one and the
     distance to it.
     """
-    if not samplings:
-        return {}
-    losses = torch.stack([module.loss(s).mean() for s in samplings])
+    losses = torch.stack([module.loss(each).mean() for each in samplings])
     facts = {"loss": float(losses.mean())}
-    known = [s.optimum.mean() for s in samplings if s.optimum is not None]
-    if len(known) == len(samplings):
-        best = torch.stack(known)
+    if settings.reference:
+        objective, seed = module.objective, settings.seed
+        best = torch.stack([smallest_loss(each, k, objective, seed).mean() for each in samplings])
         facts |= {"optimum": float(best.mean()), "gap": float((losses / best - 1).mean())}
     return facts
 
@@ -327,7 +320,7 @@ def draw_samplings(
 
 
 @torch.no_grad()
-def attach_optimum(batch: Batch, k: int, objective: Objective, seed: int = 0) -> Tensor:
+def smallest_loss(batch: Batch, k: int, objective: Objective, seed: int = 0) -> Tensor:
     """The closed-form optimum of the expected loss on one sampling: the smallest value the loss can
     take there.
 
@@ -344,8 +337,7 @@ def attach_optimum(batch: Batch, k: int, objective: Objective, seed: int = 0) ->
     errors = euclidean.errors(
         best.float().unsqueeze(0), covariance=batch.covariance.apply, trace=batch.trace
     )
-    batch.optimum = euclidean.reduce(*errors)
-    return batch.optimum
+    return euclidean.reduce(*errors)
 
 
 @torch.no_grad()

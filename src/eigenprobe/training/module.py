@@ -190,19 +190,12 @@ class SpectralModule(pl.LightningModule):
                 self.optimisation.rate * self.optimisation.factor(self.global_step),
                 batch_size=1,
             )
-            self._log_gap("train/gap", shown, batch)
         return loss
 
     def validation_step(self, item: Batch | Source, batch_idx: int) -> None:
         batch, generator = self._batch(item, batch_idx, stream=1)
         loss = self.loss(batch, generator).mean().float()
         self.log("val/loss", loss, prog_bar=True, batch_size=1, sync_dist=True)
-        self._log_gap("val/gap", loss, batch, sync_dist=True)
-
-    def _log_gap(self, name: str, loss: Tensor, batch: Batch, sync_dist: bool = False) -> None:
-        if batch.optimum is not None:
-            gap = loss / batch.optimum.mean().float() - 1
-            self.log(name, gap, prog_bar=True, batch_size=1, sync_dist=sync_dist)
 
     def configure_optimizers(self) -> Any:
         o = self.optimisation

@@ -184,11 +184,18 @@ def train(
     callbacks: list[pl.Callback] = list(settings.flags.get("callbacks", []))
     if settings.folder is not None:
         callbacks.append(Checkpoints(settings.folder, settings.checkpoint_every, settings.source))
+    logger: Any = False
+    if settings.logs and settings.folder is not None:
+        from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+
+        # The first has a new version each time: it would empty an old file.
+        first = CSVLogger(settings.folder, name="csv")
+        logger = [first, TensorBoardLogger(settings.folder, name="", version="tensorboard")]
     flags: dict[str, Any] = {
         **devices(settings.where),
         "max_steps": module.optimisation.steps,
         "accumulate_grad_batches": settings.accumulate,
-        "logger": _loggers(settings.folder) if settings.logs and settings.folder else False,
+        "logger": logger,
         "log_every_n_steps": module.log_every,
         **dict.fromkeys(
             ("enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False
@@ -233,16 +240,6 @@ def devices(device: str | torch.device) -> dict[str, Any]:
     where = torch.device(device)
     kind = "gpu" if where.type == "cuda" else where.type
     return {"accelerator": kind, "devices": 1 if where.index is None else [where.index]}
-
-
-def _loggers(folder: Path) -> list[Any]:
-    from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
-
-    # The first has a new version each time: it would empty an old file.
-    return [
-        CSVLogger(folder, name="csv"),
-        TensorBoardLogger(folder, name="", version="tensorboard"),
-    ]
 
 
 @contextmanager

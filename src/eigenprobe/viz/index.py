@@ -45,8 +45,8 @@ class Index:
 
     def done(self, file: Path, link: Path, warnings: Sequence[str] = (), **figures: Any) -> None:
         """A file that was done: ``link`` is what to open, ``figures`` the numbers of its row."""
-        told = {"file": str(file), "status": "done", "warnings": "; ".join(warnings)}
-        self.rows[str(file)] = told | {"link": link.relative_to(self.folder).as_posix()} | figures
+        row = {"file": str(file), "status": "done", "warnings": "; ".join(warnings)}
+        self.rows[str(file)] = row | {"link": link.relative_to(self.folder).as_posix()} | figures
 
     def failed(self, reasons: Mapping[Any, str]) -> None:
         """Files that could not be used, and why."""
@@ -72,18 +72,19 @@ class Index:
         warned = sum(bool(row.get("warnings")) for row in rows)
         count = f"{len(rows) - lost} files done"
         count += f", {lost} failed" * bool(lost) + f", {warned} with warnings" * bool(warned)
+        folders = [Path(file).absolute().parent for file in self.rows] or [Path()]
+        above = os.path.commonpath(folders)
         parts = {
             "TITLE": html.escape(self.title),
             "STYLE": asset("style.css"),
             "COUNT": count,
-            "CARDS": "\n".join(map(self._card, rows)),
+            "CARDS": "\n".join(self._card(row, above) for row in rows),
         }
         write_csv(table := self.folder / "summary.csv", rows)
         write_text(page := self.folder / "index.html", fill_template(asset("index.html"), parts))
         return [(page, "open in any browser"), (table, "for a spreadsheet")]
 
-    def _card(self, row: Row) -> str:
-        above = os.path.commonpath([Path(file).absolute().parent for file in self.rows])
+    def _card(self, row: Row, above: str) -> str:
         name = html.escape(os.path.relpath(row["file"], above))
         head = f'<h2 title="{html.escape(row["file"])}">{name}</h2>'
         if why := html.escape(row.get("reason") or ""):
@@ -91,10 +92,11 @@ class Index:
         if (self.folder / (picture := _picture(Path(row["link"])))).is_file():
             address = quote(picture.as_posix())
             head = f'<img src="{address}" alt="an eigenvector" loading="lazy">{head}'
-        told = banner(filter(None, (row.get("warnings") or "").split("; ")))
-        figures = {key: _number(each) for key, each in row.items() if key not in HIDDEN and each}
+        warned = banner(filter(None, (row.get("warnings") or "").split("; ")))
+        shown = {key: each for key, each in row.items() if key not in HIDDEN and each != ""}
+        figures = {key: _number(each) for key, each in shown.items()}
         target = html.escape(quote(row["link"]))
-        return f'''<section class="card"><a href="{target}">{head}</a>{told}
+        return f'''<section class="card"><a href="{target}">{head}</a>{warned}
 <table>{table_rows(in_words(figures))}</table></section>'''
 
 

@@ -110,11 +110,11 @@ def page(
     """
     # json.dumps(allow_nan=False): a NaN would make the page fail to parse, far from its cause.
     packed = _pack(json.dumps(payload, separators=(",", ":"), allow_nan=False))
-    told = dict(facts or {})
-    warned = told.pop("warnings", ())
-    table = f"<h2>Facts</h2><table>{table_rows(in_words(told))}</table>"
+    shown = dict(facts or {})
+    warned = shown.pop("warnings", ())
+    table = f"<h2>Facts</h2><table>{table_rows(in_words(shown))}</table>"
     inside = {
-        "FACTS": f'<section class="card facts">{table}</section>' if told else "",
+        "FACTS": f'<section class="card facts">{table}</section>' if shown else "",
         "BAR": asset("bar.html"),
         "NOTE": f'<p class="note">{html.escape(note)}</p>' if note else "",
     }

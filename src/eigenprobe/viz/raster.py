@@ -17,7 +17,6 @@ from scipy.sparse import csr_matrix
 from .colours import Array
 from .scene import Camera, Index, ball_radius, surface_triangles
 
-CHUNK = 2_000_000  # samples of triangles at once
 SUPERSAMPLE = 2  # pixels drawn, in each direction, for one of the image
 KEY = np.array([-0.421, 0.608, 0.673])
 FILL = np.array([0.704, 0.100, 0.704])
@@ -33,7 +32,6 @@ class Raster:
     width: int
     pixel: Index
     blend: csr_matrix  # (p, n)
-    depth: Array  # (p,)
     shade: Array  # (p,)
     smooth: bool
 
@@ -57,20 +55,13 @@ class Raster:
 
     def contours(self, values: Array, step: float) -> Array:
         """Lines (p,) in [0, 1] at the multiples of `step` of per-pixel values (p,), strongest at
-        zero.
+        zero; none at an outline, where values jump.
         """
-        layers = np.full((2, self.height * self.width), np.nan)
-        # A function that is constant at a multiple has no line there, whatever was rounded.
-        layers[:, self.pixel] = np.floor(values / step + 1e-6), self.depth
-        stacked = layers.reshape(2, self.height, self.width)
-        levels, depths = stacked
-        out = np.zeros_like(levels)
-        for shift, axis in ((1, 1), (-1, 1), (1, 2), (-1, 2)):
-            beside, depth = np.roll(stacked, shift, axis)
-            crossing = (levels != beside) & (np.abs(depths - depth) < 0.04)
-            nodal = np.maximum(levels, beside) == 0
-            out = np.maximum(out, crossing * np.where(nodal, 1, 0.25))
-        return out.ravel()[self.pixel]
+        level = np.full((self.height, self.width), np.nan)
+        level.flat[self.pixel] = values / step
+        slope, nearest = np.hypot(*np.gradient(level)), np.rint(level)
+        crossing = (np.abs(level - nearest) < slope) & (slope < 0.2)
+        return (crossing * np.where(nearest == 0, 1, 0.35)).ravel()[self.pixel]
 
 
 def rasterise(
@@ -95,59 +86,63 @@ def rasterise(
     pixels = (screen - (low + high) / 2) * [scale, -scale] + [width / 2, height / 2]
     seen = np.column_stack([pixels, depth])
     if faces is None:
-        place, corners, weights, normals = _balls(seen, radius, scale)
+        place, owner, shares = _balls(seen, radius, scale)
     else:
-        place, corners, weights = _triangles(seen, faces)
-    column, row = np.floor(place[:, :2].T).astype(np.int64)
+        place, owner, shares = _triangles(seen, faces)
+    column, row = place[:, :2].T.astype(np.int64)
     inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
-    sample, cell = np.flatnonzero(inside), (row * width + column)[inside]
+    sample, cell, z = np.flatnonzero(inside), (row * width + column)[inside], place[inside, 2]
     nearest = np.full(height * width, -np.inf)
-    np.maximum.at(nearest, cell, place[sample, 2])
-    seen_first = place[sample, 2] == nearest[cell]
+    np.maximum.at(nearest, cell, z)
     front = np.full(height * width, -1)
-    front[cell[seen_first]] = sample[seen_first]
+    front[cell[z == nearest[cell]]] = sample[z == nearest[cell]]
     covered = np.flatnonzero(front >= 0)
     front, nearest = front[covered], nearest[covered]
+    if faces is None:
+        corners, weights = owner[front, None], np.ones((len(front), 1))
+    else:
+        b, c = shares[front].T
+        corners, weights = faces[owner[front]], np.stack([1 - b - c, b, c], 1)
     starts = np.arange(len(front) + 1) * corners.shape[1]
-    entries = weights[front].ravel(), corners[front].ravel(), starts
+    entries = weights.ravel(), corners.ravel(), starts
     blend = csr_matrix(entries, (len(front), len(points)))
     if faces is None:
-        towards = normals[front]
+        towards = shares[front]
     else:
         towards = blend @ (_normals(points, faces) @ camera.rotation.T)
     shade = _light(towards) * _occlusion(covered, nearest, height, width)
-    return Raster(height, width, covered, blend, nearest, shade, faces is not None)
+    return Raster(height, width, covered, blend, shade, faces is not None)
 
 
 def _triangles(seen: Array, faces: Index) -> tuple[Array, Index, Array]:
-    """Samples of triangles, less than a pixel apart: where they are (s, 3), and the corners (s, 3)
-    of their triangles with the weights (s, 3) of these.
+    """Samples of triangles, less than a pixel apart: where they are (s, 3), of which triangle, and
+    the barycentric coordinates (s, 2) of its second and third corner.
     """
     corners = seen[faces]
-    steps = 1 + np.ptp(corners[..., :2], axis=1).max(1).astype(np.int64) * 3 // 2
+    steps = 1 + np.ptp(corners[..., :2], axis=1).max(1).astype(np.int64) * 5 // 4
     found = []
     for count in np.unique(steps):  # of samples along an edge
-        b, c = np.indices((count + 1, count + 1)).reshape(2, -1) / count
-        weights = np.stack([1 - b - c, b, c], 1)[b + c < 1 + 1e-9]  # (w, 3)
+        shares = np.indices((count + 1, count + 1)).reshape(2, -1).T / count
+        shares = shares[shares.sum(1) < 1 + 1e-9]  # (w, 2)
         some = np.flatnonzero(steps == count)
-        place = np.einsum("wc,fcx->fwx", weights, corners[some]).reshape(-1, 3)
-        owners = np.repeat(faces[some], len(weights), axis=0)
-        found.append((place, owners, np.tile(weights, (len(some), 1))))
-    place, owners, weights = (np.concatenate(column) for column in zip(*found, strict=True))
-    return place, owners, weights
+        first, *edges = np.moveaxis(corners[some] - corners[some, :1] * [[0], [1], [1]], 1, 0)
+        place = first[:, None] + shares @ np.stack(edges, 1)
+        tiled = np.tile(shares, (len(some), 1))
+        found.append((place.reshape(-1, 3), np.repeat(some, len(shares)), tiled))
+    place, owner, shares = (np.concatenate(column) for column in zip(*found, strict=True))
+    return place, owner, shares
 
 
-def _balls(seen: Array, radius: float, scale: float) -> tuple[Array, Index, Array, Array]:
-    """The same of discs that face the eye, each of one point, and their normals (s, 3): those of
-    the front of a ball.
+def _balls(seen: Array, radius: float, scale: float) -> tuple[Array, Index, Array]:
+    """The same of discs that face the eye: where the samples are, of which point, and the normals
+    (s, 3) of the front of a ball.
     """
     reach = np.arange(-int(radius * scale) - 1, int(radius * scale) + 2)
     x, y = (each.ravel() / (radius * scale) for each in np.meshgrid(reach, reach))
     up = np.sqrt(np.maximum(1 - x**2 - y**2, 0))
     normals = np.stack([x, -y, up], 1)[x**2 + y**2 <= 1]  # (w, 3)
     place = (seen[:, None] + normals * [radius * scale, -radius * scale, radius]).reshape(-1, 3)
-    owners = np.repeat(np.arange(len(seen)), len(normals))[:, None]
-    return place, owners, np.ones(owners.shape), np.tile(normals, (len(seen), 1))
+    return place, np.repeat(np.arange(len(seen)), len(normals)), np.tile(normals, (len(seen), 1))
 
 
 def _normals(points: Array, faces: Index) -> Array:

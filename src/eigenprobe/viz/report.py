@@ -3,7 +3,7 @@
 What is stored for each shape with n shown points and K vectors, gzipped and base64 encoded:
 
     positions (n, 3) int16 in units of the radius;  vectors (K, n) int16, each scaled by its own
-    maximum;  mass (n,) uint8;  faces (f, 3) uint32;  C = V^T M X (K, 3), for the page to make
+    maximum;  mass (n,) int16;  faces (f, 3) uint32;  C = V^T M X (K, 3), for the page to make
     X' = V g(lambda) C
 
 The page computes the rest itself (reconstructions and filters, heat kernels and distances from a
@@ -221,16 +221,21 @@ def _shape(
 
 
 def _own(values: Values, n: int, rows: Index) -> list[Payload]:
-    """Functions of the user's own (n,) at the shown rows, with the ranges of all."""
+    """Functions of the user's own (n,)."""
     found = []
     for name, given in (values if isinstance(values, Mapping) else {"values": values}).items():
         function = to_numpy(given)
         if function.shape != (n,):
             raise InputError(f"{name} must have shape ({n},), got {function.shape}")
-        scale, range_ = float(np.nanmax(np.abs(function))) or 1.0, colours.robust_range(function)
-        data = raw(np.nan_to_num(function[rows]) / scale * 32767, "<i2")
-        found.append({"name": name, "data": data, "scale": scale, "range": range_})
+        found.append({"name": name, **_function(function, rows)})
     return found
+
+
+def _function(values: Array, rows: Index) -> Payload:
+    """A function (n,) at the shown rows, with the range of all."""
+    scale = float(np.nanmax(np.abs(values))) or 1.0
+    data = raw(np.nan_to_num(values[rows]) / scale * 32767, "<i2")
+    return {"data": data, "scale": scale, "range": colours.robust_range(values)}
 
 
 def _agreement(basis: Basis, other: Basis) -> Payload:
@@ -258,15 +263,13 @@ def _cuts(cut: Index, rows: Index, n: int) -> Payload:
 def _functions(vectors: Array, mass: Array, rows: Index) -> Payload:
     """Vectors and mass at the shown rows, with the ranges and the histogram of all."""
     share = mass * len(mass)
-    low, high = colours.robust_range(share)
-    counts, edges = np.histogram(share, bins=40, range=(low, high))
+    counts, edges = np.histogram(share, bins=40, range=colours.robust_range(share))
     shown = vectors[rows]
     scales = np.maximum(np.abs(shown).max(0), 1e-30)
     return {
         "vectors": raw((shown / scales * 32767).T, "<i2"),
         "scales": scales.tolist(),
         "limits": [colours.symmetric_limit(column) for column in vectors.T],
-        "mass": raw((share[rows] - low) / (high - low) * 255, "u1"),
-        "massRange": [low, high],
+        "mass": _function(share, rows),
         "massHistogram": [((edges[1:] + edges[:-1]) / 2).tolist(), counts.tolist()],
     }

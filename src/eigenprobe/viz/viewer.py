@@ -81,8 +81,8 @@ class _Handler(BaseHTTPRequestHandler):  # of HTTP/1.0: a connection is one requ
     def do_GET(self) -> None:
         viewer = self.server.viewer
         if self.path == "/choice":
-            told = {"asked": viewer.asked, "choice": viewer.choice}
-            self._answer(200, json.dumps(told).encode(), "application/json")
+            state = {"asked": viewer.asked, "choice": viewer.choice}
+            self._answer(200, json.dumps(state).encode(), "application/json")
         elif self.path == "/":
             self._answer(200, viewer.page, "text/html; charset=utf-8")
         else:

@@ -68,32 +68,6 @@ def test_published_scores_stand_beside_features_of_the_paper_only(run: Run) -> N
     assert "0.691 / 0.525" in out
 
 
-def test_rows_that_were_trained_on_are_not_scored(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from eigenprobe_lab.paper import images_recipe
-
-    seen: dict[str, np.ndarray] = {}
-    learn, tune = images_recipe.learn_rows, images_recipe.tune
-    monkeypatch.setattr(
-        images_recipe,
-        "learn_rows",
-        lambda recipe, x, how: [seen.update(learned=x.numpy()), learn(recipe, x, how)][1],
-    )
-    monkeypatch.setattr(
-        images_recipe, "tune", lambda recipe, x, y: [seen.update(tuned=x), tune(recipe, x, y)][1]
-    )
-    forward = images_recipe.feed_forward
-    scored: list[np.ndarray] = []
-    monkeypatch.setattr(
-        images_recipe, "feed_forward", lambda basis, x: [scored.append(x), forward(basis, x)][1]
-    )
-    done(run("reproduce images features.npz --ks 2 --way paper --quick --steps 2 --out r"))
-    trained = {row.tobytes() for row in (*seen["learned"], *seen["tuned"])}
-    rows = {row.tobytes() for part in scored for row in part}
-    assert rows and not rows & trained
-
-
 def test_reproduce_generalisation(run: Run) -> None:
     words = "reproduce generalisation meshes/a.obj cloud.xyz --way ours -k 10 --n 250"
     words += " --volumes 1 --no-figures --out g"

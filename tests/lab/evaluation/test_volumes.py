@@ -7,18 +7,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eigenprobe.geometry import sample_volume
 from eigenprobe.io.shapes import Shape, save
 from eigenprobe_lab.evaluation import surfaces
 from eigenprobe_lab.evaluation.surfaces import Measure
 from tests.meshes import blob, cube
-
-N = 3000
-
-
-@pytest.fixture(scope="module")
-def cube_points() -> np.ndarray:
-    return sample_volume(cube(1), N, seed=0, spread=True)
 
 
 @pytest.mark.long

@@ -6,11 +6,12 @@ start().then((data) => {
   $("map").add(new Option("auto"), 0); $("map").value = "auto";
 
   const shapes = data.shapes.map((stored) => {
-    const { n } = stored, s = { ...stored, signs: stored.signs || [], vectors: unpack(stored.vectors, Int16Array), share: scaled(stored.mass, Uint8Array, 255) };
+    const { n } = stored, s = { ...stored, signs: stored.signs || [], vectors: unpack(stored.vectors, Int16Array) };
+    const read = (each) => ({ ...each, data: scaled(each.data, Int16Array, 32767 / each.scale) });
     s.shape = {
       n, turn: s.turn, radius: s.radius, positions: scaled(s.positions, Int16Array, 32767), faces: s.faces ? unpack(s.faces, Uint32Array) : null,
     };
-    s.own = s.own && s.own.map((each) => ({ ...each, data: scaled(each.data, Int16Array, 32767 / each.scale) }));
+    s.mass = read(s.mass); s.own = s.own && s.own.map(read);
     s.cutLines = s.cutLines && unpack(s.cutLines, Uint32Array);
     s.entry = (j, i) => ((s.vectors[j * n + i] / 32767) * s.scales[j]) * (s.signs[j] || 1);
     const positive = s.eigenvalues.filter((v) => v > 1e-6 * Math.max(...s.eigenvalues)), least = Math.min(...positive), most = Math.max(...positive);
@@ -76,8 +77,8 @@ start().then((data) => {
         name: `φ${subscript(number(s, j))}`, value: `λ = ${short(s.eigenvalues[j])}` + said + (flat ? ", constant" : "") + cosine, tip: (i) => `φ${subscript(number(s, j))} = ${short(s.entry(j, i))}` };
     },
     mass(s) {
-      const [low, high] = s.massRange, top = low + (high - low) * state.range, at = (i) => low + s.share[i] * (high - low);
-      return { values: onto(Float32Array.from({ length: s.n }, (_, i) => at(i)), low, top), bar: [short(low), "× 1/n", short(top)], name: "mass", value: "share of the total", tip: (i) => `${short(at(i))} × 1/n` };
+      const { data: raw, range: [low, high] } = s.mass, top = low + (high - low) * state.range;
+      return { values: onto(raw, low, top), bar: [short(low), "× 1/n", short(top)], name: "mass", value: "share of the total", tip: (i) => `${short(raw[i])} × 1/n` };
     },
     rebuild(s) {
       const positions = rebuilt(s), x = s.shape.positions, off = Float32Array.from({ length: s.n }, (_, i) => 100 * Math.hypot(positions[3 * i] - x[3 * i], positions[3 * i + 1] - x[3 * i + 1], positions[3 * i + 2] - x[3 * i + 2]));

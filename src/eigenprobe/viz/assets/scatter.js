@@ -144,8 +144,9 @@ start().then(async (data) => {
         for (let i = 0; i < tops.length; i++) tops[i] = Math.max(tops[i], i ? tops[i - 1] + row : 0);
         for (let i = tops.length - 1; i >= 0; i--) tops[i] = Math.min(tops[i], i < tops.length - 1 ? tops[i + 1] - row : tall - row);
         const names = rest.map(({ g }) => {
-          let name = c.classes[g];
-          while (width([name]) > many && name.length > 2) name = name.slice(0, -2).trimEnd() + "…";
+          const whole = c.classes[g];
+          let name = whole; // its middle goes first: names often differ at their ends
+          for (let kept = whole.length - 1; width([name]) > many && kept > 1; kept--) name = `${whole.slice(0, Math.ceil(kept / 2)).trimEnd()}…${whole.slice(whole.length - Math.floor(kept / 2)).trimStart()}`;
           return name;
         }), most = Math.max(...names.map((name) => width([name]))); // where all lines of a column begin
         return rest.map(({ g, spot }, i) => {

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from eigenprobe.basis import Basis
-from eigenprobe.networks.spectral import diffusion
-from eigenprobe.pretrained.prediction import CloudMemory, predict
 
 
 @pytest.mark.parametrize("smoother", ["adaptive", "heat"])
@@ -22,12 +19,3 @@ def test_new_points_each_on_their_own_and_in_a_file(model, clouds, smoother, tmp
     basis.save(tmp_path / "basis.safetensors")
     loaded = Basis.load(tmp_path / "basis.safetensors")
     np.testing.assert_allclose(loaded(between), values, atol=1e-5)
-
-
-def test_a_cloud_is_remembered_at_its_points(model, clouds) -> None:
-    points = clouds[0].float()
-    smoother = diffusion(points[None])
-    memory = CloudMemory.of(model.network, points, smoother)
-    z = predict(model.network, points[None], smoother)[0][0]
-    torch.testing.assert_close(memory(points)[:, : z.shape[1]], z, atol=2e-3, rtol=2e-3)
-    torch.testing.assert_close(memory(points[5:7]), memory(points)[5:7], atol=1e-3, rtol=1e-3)
