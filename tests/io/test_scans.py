@@ -279,7 +279,5 @@ def test_a_table_of_chunks_that_claims_too_much_is_one_line(tmp_path: Path, dama
         struct.pack_into("<q", data, start, -1)
         struct.pack_into("<q", data, len(data) - 8, 2**40)
     path.write_bytes(data)
-    with pytest.raises(
-        InputError, match=r"scan.laz(: the file is damaged| ends early: its header)"
-    ):
+    with pytest.raises(InputError, match=r"scan.laz(: offset must be| ends early: its header)"):
         load(path)
