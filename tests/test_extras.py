@@ -55,7 +55,7 @@ THREADS = """
 import importlib, sys, threading
 import eigenprobe as ep
 training = "eigenprobe.training"
-names = (training, training + ".fit", training + ".runs", "eigenprobe_lab.factory.recipes")
+names = (training, training + ".fit", training + ".runs", "eigenprobe_lab.factory.overfit")
 barrier, failed = threading.Barrier(len(names)), []
 def load(name):
     barrier.wait()
@@ -73,7 +73,7 @@ assert not failed, failed
 def test_the_first_example_needs_no_extra(tmp_path: Path) -> None:
     ep.geometry.save(ep.geometry.Shape(*blob(8)), tmp_path / "bunny.obj")
     np.savetxt(tmp_path / "cloud.xyz", fibonacci_sphere(200))
-    needs = {"igl": "geometry", "lightning": "train", "huggingface_hub": "hub"}
+    needs = {"igl": "geometry", "yaml": "train", "huggingface_hub": "hub"}
     lines = [
         f"eigenprobe: this needs {name}: pip install 'eigenprobe[{of}]'\n"
         for name, of in needs.items()

@@ -270,9 +270,10 @@ class Frame:
         """The frame of ``points (n, d)``. With the cosine metric rows are made unit vectors first;
         ``centred=False`` then leaves them so, because moving them would change their angles.
         """
-        unit, points = metric == "cosine", points.detach().double()
+        unit = metric == "cosine"
         if unit and not centred:
-            return cls(torch.zeros_like(points[0]), 1.0, True)
+            return cls(points.new_zeros(points.shape[1], dtype=torch.float64), 1.0, True)
+        points = points.detach().double()
         if unit:
             points = unit_rows(points)
         largest = float(points.abs().max())
@@ -292,11 +293,12 @@ class Frame:
         # In parts: of large tables no copy in double precision is made, and from a processor's
         # cache it is faster.
         numbers = BLOCK if points.device.type == "cpu" else BLOCK << 7
-        size, parts = max(1, numbers // max(1, points.shape[1])), []
+        size = max(1, numbers // max(1, points.shape[1]))
+        found = torch.empty(points.shape, dtype=dtype, device=points.device)
         for i, part in enumerate(points.split(size)):
             part = unit_rows(part.double(), i * size) if self.unit else part.double()
-            parts.append(((part - self.centre.to(points.device)) / self.scale).to(dtype))
-        found = torch.cat(parts)
+            part = (part - self.centre.to(points.device)) / self.scale
+            found[i * size : i * size + len(part)] = part
         if dtype == torch.float32 and not bool(torch.isfinite(found).all()):
             row = int((~torch.isfinite(found)).any(1).nonzero()[0, 0])
             raise InputError(

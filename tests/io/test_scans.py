@@ -248,3 +248,36 @@ def test_a_las_file_that_claims_more_than_it_holds(tmp_path: Path, points: np.nd
     path.write_bytes(data)
     with pytest.raises(InputError, match=r"a.las claims 34 GB of data in a file of 3627 bytes"):
         load(path)
+
+
+def test_a_header_that_claims_too_many_records_is_one_line(tmp_path: Path) -> None:
+    """The reader would make 4e9 empty records of a file of 2 kB: minutes, and all of the memory."""
+    write_las(path := tmp_path / "scan.las", np.random.default_rng(0).random((50, 3)))
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<I", data, 100, 2**32 - 2)
+    path.write_bytes(data)
+    with pytest.raises(
+        InputError, match=r"scan.las ends early: its header claims 231928233876 bytes"
+    ):
+        load(path)
+
+
+@pytest.mark.parametrize("damage", ["chunks", "place", "end"])
+def test_a_table_of_chunks_that_claims_too_much_is_one_line(tmp_path: Path, damage: str) -> None:
+    """The decompressor would take memory for 4e9 chunks, and end the whole process where it gets
+    none.
+    """
+    write_las(path := tmp_path / "scan.laz", np.random.default_rng(0).random((50, 3)))
+    data = bytearray(path.read_bytes())
+    (start,) = struct.unpack_from("<I", data, 96)
+    (place,) = struct.unpack_from("<q", data, start)
+    if damage == "chunks":
+        struct.pack_into("<I", data, place + 4, 2**32 - 1)
+    elif damage == "place":
+        struct.pack_into("<q", data, start, len(data) + 1)
+    else:  # the place of the table stands at the end of the file, which has none
+        struct.pack_into("<q", data, start, -1)
+        struct.pack_into("<q", data, len(data) - 8, 2**40)
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"scan.laz(: offset must be| ends early: its header)"):
+        load(path)

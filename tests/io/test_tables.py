@@ -160,19 +160,3 @@ def test_names_stand_for_numbers_that_they_have(tmp_path: Path) -> None:
     assert read_table(path).named is None
     np.savez(path, features=np.eye(3), labels=[1, 0, 1])
     assert read_table(path).named.tolist() == [1, 0, 1]
-
-
-def test_arrays_that_lie_elsewhere(tmp_path: Path) -> None:
-    with h5py.File(tmp_path / "other.h5", "w") as file:
-        file["x"] = np.eye(3)
-    with h5py.File(path := tmp_path / "virtual.h5", "w") as file:
-        layout = h5py.VirtualLayout((3, 3), float)
-        layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "x", (3, 3))
-        file.create_virtual_dataset("features", layout)
-    with pytest.raises(InputError, match="'features' points outside the file"):
-        read_table(path)
-    (tmp_path / "raw").write_bytes(np.eye(3).tobytes())
-    with h5py.File(path := tmp_path / "external.h5", "w") as file:
-        file.create_dataset("features", (3, 3), float, external=[(str(tmp_path / "raw"), 0, 72)])
-    with pytest.raises(InputError, match="'features' points outside the file"):
-        read_table(path)

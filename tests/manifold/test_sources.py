@@ -69,6 +69,8 @@ def test_frames_of_other_kinds(rng: np.random.Generator) -> None:
     model = Eigenmaps(2, random_state=0, device="cpu").fit(frame)
     lazy = polars.from_pandas(frame).lazy()
     np.testing.assert_array_equal(model.transform(lazy), model.embedding_)
+    with pytest.raises(InputError, match=r'lazy frame cannot be collected: .*column "zz"'):
+        model.transform(lazy.select(polars.col("zz")))
     missing = frame.astype("Float64")
     missing.iloc[3, 1] = pandas.NA
     for table in (missing, polars.from_pandas(missing)):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -18,14 +16,8 @@ from eigenprobe.training.data import Fresh, ManifoldData, Pool, ProbeSettings, p
 from eigenprobe.training.fit import FitSettings, fit_network
 from eigenprobe.training.runs import RunSettings, train
 from tests.lab.paper.test_overfit import ellipsoid
+from tests.training import runner
 from tests.training.test_fit import potato
-
-spec = importlib.util.spec_from_file_location(
-    "eigenprobe_test_runner", Path(__file__).with_name("runner.py")
-)
-assert spec is not None and spec.loader is not None
-runner = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(runner)
 
 
 def test_probes_of_rows_are_smoothed_by_the_angles_of_the_rows():

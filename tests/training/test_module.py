@@ -4,9 +4,7 @@ right.
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,13 +13,7 @@ from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.training.data import ManifoldData
 from eigenprobe.training.module import Optimisation
 from eigenprobe.training.runs import RunSettings, train
-
-spec = importlib.util.spec_from_file_location(
-    "eigenprobe_test_runner", Path(__file__).with_name("runner.py")
-)
-assert spec is not None and spec.loader is not None
-runner = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(runner)
+from tests.training import runner
 
 
 def test_training_stops_when_nothing_is_finite():

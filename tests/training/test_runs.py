@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import os
 import signal
 import subprocess
@@ -18,12 +17,9 @@ import torch
 from eigenprobe.errors import InputError
 from eigenprobe.training.data import ManifoldData
 from eigenprobe.training.runs import RunSettings, devices, last_checkpoint, train
+from tests.training import runner
 
 RUNNER = Path(__file__).with_name("runner.py")
-spec = importlib.util.spec_from_file_location("eigenprobe_test_runner", RUNNER)
-assert spec is not None and spec.loader is not None
-runner = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(runner)
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:

@@ -1,5 +1,5 @@
-"""The table of truths: clouds of known spectrum, clean and damaged, are right or said to be
-wrong.
+"""The table of truths: clouds of known spectrum, clean and damaged, are right or said to be wrong,
+never neither.
 """
 
 from __future__ import annotations
@@ -21,6 +21,14 @@ LARGE = (  # all of 20,000 points take a minute
     "ribbon, random, 20000",
     "cube, random, 20000",
 )
+OPEN = (  # wrong in silence
+    "long, even, 4000",  # two points wide, and taken for a curve
+    "sphere, uneven 10000:1",
+    "tyre, noise, 500",
+    "dumbbell, steps, 500",
+    "roll, steps, 1500",
+    "3-sphere, strays, 500",
+)
 ROWS = [truth for truth in TRUTHS if not truth.name.endswith(", 20000") or truth.name in LARGE]
 
 
@@ -37,19 +45,28 @@ def error(truth: Truth, seed: int) -> tuple[float, list[str]]:
     ]
 
 
-def test_wrong_eigenvalues_are_said_to_be() -> None:
-    """By a network that has seen other clouds: of those above .10 all but one in eight, and hardly
-    any of those below half of it.
+def _row(truth: Truth) -> object:
+    marks = (
+        [pytest.mark.xfail(reason="wrong in silence", strict=True)] if truth.name in OPEN else []
+    )
+    return pytest.param(truth, marks=marks, id=truth.name)
+
+
+@pytest.mark.parametrize("truth", map(_row, ROWS))
+def test_right_or_said_to_be_wrong(truth: Truth) -> None:
+    found, said = error(truth, seed=1)
+    assert found < SILENT or said
+
+
+def test_most_wrong_clouds_are_told_and_few_right_ones() -> None:
+    """Of another draw: nine in ten of those that are off by a tenth are said to be, and one in
+    fifteen of those within a twentieth.
     """
-    wrong, right = [], []
-    for truth in ROWS:
-        found, said = error(truth, seed=1)
-        if found >= SILENT:
-            wrong.append(bool(said))
-        elif found < SILENT / 2:
-            right.append(any("may be off" in each for each in said))
-    assert len(wrong) > 60 and np.mean(wrong) > 7 / 8
-    assert len(right) > 150 and np.mean(right) < 1 / 16
+    found = [error(truth, seed=11) for truth in ROWS if not truth.name.endswith("0000")]
+    wrong = [bool(said) for off, said in found if off > SILENT]
+    right = [any("off by more" in each for each in said) for off, said in found if off < 0.05]
+    assert np.mean(wrong) >= 0.9
+    assert np.mean(right) <= 1 / 15
 
 
 BOUNDS = {  # of well-sampled manifolds, where a warning would be false
@@ -87,6 +104,7 @@ def test_the_reason_is_named() -> None:
         "sphere, random, 60": "too few",
         "5-cube, random, 4000": "pass dimension=",
         "square, uneven 10000:1": "hardly a point",
+        "cube, uneven 100:1": "boundary",
     }
     for truth in TRUTHS:
         if truth.name in reasons:

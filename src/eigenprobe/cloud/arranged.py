@@ -17,10 +17,8 @@ from torch import Tensor
 
 from ..errors import warn
 from ..neighbors.graph import Graph, Metric, build_graph
-from ..neighbors.layout import REORDER, morton_order
+from ..neighbors.layout import REORDER, morton_order, rows_at_once
 from ..points import Frame, check_count
-
-CACHE = 1 << 16  # numbers whose bits are added up at once on a processor
 
 
 @dataclass(frozen=True)
@@ -148,7 +146,7 @@ def fingerprints(points: Tensor) -> Tensor:
         factors.to(points.device),
         torch.empty(len(points), dtype=torch.int64, device=points.device),
     )
-    size = max(1, (CACHE if points.device.type == "cpu" else CACHE << 8) // max(1, points.shape[1]))
+    size = rows_at_once(points.device, 4 * points.shape[1])  # three copies beside the points
     for out, part in zip(sums.split(size), points.split(size), strict=True):
         # -0 is 0
         bits = (

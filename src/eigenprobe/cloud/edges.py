@@ -58,10 +58,9 @@ class Decision:
     bold: float = 0.5
     # ... by the share of such points, from the one to the other
     doubtful: tuple[float, float] = (0.1, 0.6)
-    # more of it per unevenness above that of random points: where there is no one density, as in
-    # the view of a scanner from one place, false cuts are more common
-    careful: float = 5.0
-    uneven: float = 0.15
+    # median logit of the judged edges of a surface; where it is higher, as on trees and streets,
+    # the network finds most edges odd, and none is an exception
+    usual: float = -3.0
     # logit up to which a cut edge is in doubt: it keeps a share of its weight ...
     certain: float = 3.0
     adjacent: int = 5  # ... if it joins a point to one of its nearest: stencils are small
@@ -142,7 +141,8 @@ def decide(
 ) -> tuple[Tensor, Tensor]:
     """Which of the judged edges ``(e,)`` are cut, and at which of those a doubt remains."""
     head, tail = suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]
-    cut = logits > _thresholds(graph, suspects, decision)[suspects.owner[suspects.edges.head]]
+    owner = suspects.owner[suspects.edges.head]
+    cut = logits > _thresholds(graph, suspects, logits, decision)[owner]
     entry = suspects.entry
     rows = torch.arange(graph.n, device=graph.device)[:, None].expand_as(entry)
     settled = torch.zeros_like(cut)  # round parts that may be split off
@@ -163,13 +163,15 @@ def decide(
     return cut, cut & ~settled & suspects.among(decision.adjacent) & (logits < decision.certain)
 
 
-def _thresholds(graph: Graph, suspects: Suspects, decision: Decision) -> Tensor:
+def _thresholds(graph: Graph, suspects: Suspects, logits: Tensor, decision: Decision) -> Tensor:
     """The logit above which edges of every cloud are cut, ``(b,)``."""
     suspicious = torch.bincount(suspects.owner[suspects.suspicious], minlength=len(graph.each))
     low, high = decision.doubtful
     share = ((suspicious / graph.each.counts - low) / (high - low)).clamp(0, 1)
-    usual = decision.threshold + (decision.bold - decision.threshold) * share
-    return usual + decision.careful * (graph.unevenness - decision.uneven).clamp_min(0)
+    owner = suspects.owner[suspects.edges.head]
+    middle = _quantiles(logits, owner, len(graph.each), 0.5)
+    threshold = decision.threshold + (decision.bold - decision.threshold) * share
+    return threshold + (middle - decision.usual).clamp_min(0)
 
 
 def _quantiles(values: Tensor, group: Tensor, count: int, share: float) -> Tensor:

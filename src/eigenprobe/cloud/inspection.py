@@ -34,13 +34,12 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from ..errors import warn
+from ..neighbors.graph import NEAREST
 from ..neighbors.layout import principal_axes
 from ..neighbors.search import nearest_rows, query, without_self
-from .quadrics import fit_quadrics
+from .quadrics import SAMPLES, fit_quadrics
 
-CENTRES = 256  # places that are looked at: their medians are good to 8 per cent
 AROUND = 9  # places whose median speaks for one
-NEAREST = 16  # neighbours of a surface: two rings of six and more
 SCALES = 9  # numbers of neighbours, each sqrt(2) times the one before: a reach of four spacings
 ROUND = 0.4  # s_c of half of 16 random points of a disc is above .6, of a tenth of them below .4
 FLAT = 0.5 / 5**0.5  # sigma_c / R_c
@@ -149,7 +148,7 @@ def inspect(points: Tensor, near: Tensor, distances: Tensor) -> Inspection:
     hand; farther where the lists alone do not show a surface.
     """
     n = len(points)
-    rows = torch.arange(0, n, max(1, n // CENTRES), device=points.device)
+    rows = torch.arange(0, n, max(1, n // SAMPLES), device=points.device)
     centres = points[rows]
     counts = [round(NEAREST * 2 ** (each / 2)) for each in range(SCALES)]
     found = _table(points, centres, near[rows], distances[rows], counts[:2])

@@ -18,9 +18,9 @@ from ..cloud.sample import WorkingSample
 from ..errors import warn
 from ..extensions import KernelExtension
 from ..host.files import Facts
+from ..neighbors.layout import rows_at_once
 from ..neighbors.search import query
 
-BLOCK = 1 << 16  # rows that are moved at once
 # points above which the extension differs from the vectors by what its scale does (1e-4), to save
 # time
 MANY = 200_000
@@ -66,12 +66,15 @@ def _make_orthonormal(values: Tensor, mass: Tensor) -> Tensor:
     """
     mean = mass @ values
     gram = torch.zeros((values.shape[1] - 1,) * 2, dtype=values.dtype, device=values.device)
-    for part, share in zip(values.split(BLOCK), mass.split(BLOCK), strict=True):
+    size = rows_at_once(values.device, values.shape[1])
+    for part, share in zip(values.split(size), mass.split(size), strict=True):
         centred = part[:, 1:] - mean[1:]
         gram.addmm_(centred.mT, share[:, None] * centred)
-    size, axes = torch.linalg.eigh(gram)
-    root = axes @ ((size.clamp_min(1e-12 * size[-1:].clamp_min(1e-300))).rsqrt()[:, None] * axes.mT)
-    for part in values.split(BLOCK):
+    sizes, axes = torch.linalg.eigh(gram)
+    root = axes @ (
+        (sizes.clamp_min(1e-12 * sizes[-1:].clamp_min(1e-300))).rsqrt()[:, None] * axes.mT
+    )
+    for part in values.split(size):
         part[:, 1:] = (part[:, 1:] - mean[1:]) @ root
         part[:, 0] = 1.0
     turn = torch.zeros((values.shape[1],) * 2, dtype=values.dtype, device=values.device)

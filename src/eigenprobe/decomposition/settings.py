@@ -21,13 +21,13 @@ from torch import Tensor
 from ..basis import Basis
 from ..cloud.arranged import Arranged, Placed, arrange
 from ..cloud.edges import Neighbours, without_short_cuts
-from ..cloud.inspection import LEAST, NEAREST, Inspection, find_outliers, inspect, removable
+from ..cloud.inspection import LEAST, Inspection, find_outliers, inspect, removable
 from ..cloud.sample import WorkingSample, working_sample
 from ..errors import InputError, warn
 from ..host.files import Facts
 from ..host.threads import limited_threads
 from ..host.validation import validated
-from ..neighbors.graph import estimate_dimension
+from ..neighbors.graph import NEAREST, estimate_dimension
 from ..neighbors.search import Metric
 from ..points import Array, Origin, check_count, check_points
 from ..probes.estimates import Eigenvalues

@@ -75,7 +75,10 @@ def solve(problem: Problem) -> tuple[Tensor, Tensor]:
     else:
         # Weyl's guess is right on even points and up to twice too large on random ones: with two
         # fifths of it the pole is amid the wanted eigenvalues.
-        pole = (0.4 if known.shape[1] else BELOW_ALL) * float(operator.weyl_gap(problem.wanted)[0])
+        guess = float(operator.weyl_gap(problem.wanted)[0])
+        pole = (0.4 if known.shape[1] else BELOW_ALL) * guess
+        if guess < problem.tol:  # a residual of that size says nothing about such gaps
+            accuracy = ACCURACY
     values, vectors = smallest_pairs(
         laplacian, problem.wanted, known=known, pole=pole, accuracy=accuracy
     )

@@ -32,7 +32,20 @@ POSES = (".pose", ".xf", ".pose.txt", ".txt")  # endings of the file of a view's
 
 def read_las(path: Path) -> Array:
     """The points of a las or laz file, in the unit of its header."""
-    with extra("laspy").open(path) as file:
+    laspy = extra("laspy")
+    # laspy takes memory for as many records of 54 bytes as a header claims, and the decompressor
+    # for as many chunks, of a byte at least: it ends the process where there is not so much.
+    data = np.memmap(path, mode="r")
+    start, records = np.frombuffer(data, "<u4", 2, 96).tolist()
+    claimed = 54 * records
+    if path.suffix.lower() == ".laz":
+        (place,) = np.frombuffer(data, "<i8", 1, start)
+        if place == -1:  # it is in the last 8 bytes
+            (place,) = data[-8:].view("<i8")
+        claimed = max(claimed, int(np.frombuffer(data, "<u4", 1, place + 4)[0]))
+    if claimed > len(data):
+        raise InputError(f"{path} ends early: its header claims {claimed} bytes")
+    with laspy.open(path, read_evlrs=False) as file:
         count = file.header.point_count
         check_size(path, float(count) * file.header.point_format.size)
         return file.read().xyz.reshape(count, 3)

@@ -310,6 +310,24 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def partial_fit(self, X: object, y: object = None) -> Self:
         """Take in new rows: a fit of the rows of `basis_` and the new ones, which the fitted
         attributes then describe. For ``solver="direct"``.
+
+        Parameters
+        ----------
+        X
+            ``(m, n_features)``.
+        y
+            Ignored.
+
+        Returns
+        -------
+        The estimator.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> X, y = load_digits(return_X_y=True)
+        >>> Eigenmaps(4, random_state=0).fit(X[:400]).partial_fit(X[400:500]).embedding_.shape
+        (500, 4)
         """
         if not hasattr(self, "basis_"):
             return self.fit(X, y)

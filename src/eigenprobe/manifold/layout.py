@@ -10,13 +10,14 @@ directions put them.
 
 By the weights of the smoother alone, which discount hubs, the densest rows of a group gather in
 crumbs; where all neighbours pull alike, groups run into each other: half of each does neither. The
-sum over p is that of the edges, the one over q is that of some random rows, other ones in every
-step: no tree or grid, so that one loop serves any number of dimensions and any device. Steps become
-shorter towards the end, which averages the samples, and the exaggeration e grows, which gathers
-groups. The last term holds the large scale: attraction ends at the neighbours and repulsion at a
-few lengths, so that nothing else says which group lies next to which. Averaged along the graph, the
-rows of a group have nearly one z, which moves groups and leaves their insides alone; r, the root
-mean square of y, makes c a pull without a unit.
+sum over p is that of the edges, the one over q is that of some rows, other ones in every step and
+spread evenly along a space-filling curve of the map, since chance alone tears groups: no tree or
+grid, so that one loop serves any number of dimensions and any device. Steps become shorter towards
+the end, which averages the samples, and the exaggeration e grows, which gathers groups. The last
+term holds the large scale: attraction ends at the neighbours and repulsion at a few lengths, so
+that nothing else says which group lies next to which. Averaged along the graph, the rows of a group
+have nearly one z, which moves groups and leaves their insides alone; r, the root mean square of y,
+makes c a pull without a unit.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from torch import Tensor
 
 from ..host.progress import report
 from ..neighbors.candidates import principal_directions
+from ..neighbors.layout import morton_order
 from ..smoothers import Smoother
 from ..smoothers.smoother import csr
 from .precomputed import AffinityGraph
 
 EXAGGERATION = (1.2, 2.6)  # at the start and at the end
-STEPS = 300
-# Random rows per step that repel all: so many, more in small tables, where they cost nothing beside
-# the rest of a step.
+STEPS, SORTED = 300, 5  # and how many of them share an order along the curve
+# Rows per step that repel all: so many, more in small tables, where they cost nothing beside the
+# rest of a step.
 REPELLING, PAIRS = 100, 1 << 19
 HELD, AVERAGED = 0.03, 10  # c, and the steps of averaging of z
 MOMENTUM, LONGEST = 0.8, 5.0  # share of a step that the next one keeps; length of one, at most
@@ -54,26 +56,30 @@ def map_layout(smoother: Smoother, rows: Tensor, dimensions: int, seed: int) -> 
     pointers, columns, pull = shares.crow_indices(), shares.col_indices(), n * shares.values()
     heads = torch.repeat_interleave(torch.arange(n, device=device), pointers.diff().long())
     noise = torch.randn(goal.shape, generator=generator).to(goal)
-    places = FIRST_SIZE * (goal + 1e-3 * noise)
-    velocity = torch.zeros_like(places)
+    # (dimensions, n) from here: numbers of edges are gathered several times as fast
+    goal, places = goal.mT.contiguous(), FIRST_SIZE * (goal + 1e-3 * noise).mT.contiguous()
+    velocity, ones = torch.zeros_like(places), places.new_ones((1, n))
+    count = min(n, max(REPELLING, PAIRS // n))
     for step in range(STEPS):
         done = step / STEPS
         exaggeration = EXAGGERATION[0] + (EXAGGERATION[1] - EXAGGERATION[0]) * done
-        apart = places.index_select(0, heads) - places.index_select(0, columns)
-        squares = apart.square_() @ places.new_ones(dimensions)
-        near = csr(pointers, columns, pull / (1 + squares), (n, n))
-        sums = near @ torch.cat([places, places.new_ones((n, 1))], 1)
-        attraction = sums[:, -1:] * places - sums[:, :-1]
-        chosen = torch.randperm(n, generator=generator)[: max(REPELLING, PAIRS // n)].to(device)
-        repulsion = _repulsion(places, places[chosen], BLOCK if host else n)
-        size = places.square().sum(1).mean().sqrt()
+        apart = places.index_select(1, heads) - places.index_select(1, columns)
+        near = csr(pointers, columns, pull / (1 + apart.square_().sum(0)), (n, n))
+        sums = (near @ torch.cat([places, ones]).mT).mT
+        attraction = sums[-1:] * places - sums[:-1]
+        if step % SORTED == 0:
+            order = morton_order(places[:3].mT)
+        within = torch.arange(count) + torch.rand(count, generator=generator)
+        chosen = order[(within * (n / count)).long().clamp_max(n - 1).to(device)]
+        repulsion = _repulsion(places, places[:, chosen], BLOCK if host else n)
+        size = places.square().sum(0).mean().sqrt()
         held = (places - (places * goal).sum() / n * goal) / size
         gradient = 4 * (attraction - repulsion / exaggeration) + HELD * held
         velocity = MOMENTUM * velocity - (1 - done) * gradient
-        velocity *= (LONGEST / velocity.norm(dim=1, keepdim=True)).clamp_max(1)
+        velocity *= (LONGEST / velocity.norm(dim=0)).clamp_max(1)
         places = places + velocity
         report(f"map, step {step} of {STEPS}")
-    return (places - places.mean(0)).double()
+    return (places.mT - places.mean(1)).double()
 
 
 def affinities(smoother: Smoother) -> Tensor:
@@ -109,17 +115,19 @@ def _averaged_principal(smoother: Smoother, rows: Tensor, dimensions: int, steps
 
 
 def _repulsion(places: Tensor, others: Tensor, block: int) -> Tensor:
-    """``n sum_j Z q_ij^2 (y_i - y_j) (n, d)`` over all rows, estimated by ``others (m, d)``."""
-    squares = 1 + others.square().sum(1)
-    beside = torch.cat([others, torch.ones_like(others[:, :1])], 1)
-    total = places.new_tensor(-len(others))  # without the chosen rows themselves
+    """``n sum_j Z q_ij^2 (y_i - y_j) (d, n)`` over all rows, estimated by ``others (d, m)``."""
+    ones = torch.ones_like(others[:1])
+    beside = torch.cat([others, ones])
+    # 1 + |y|^2 - 2 <y, x> + |x|^2 as one product
+    factor = torch.cat([1 + others.square().sum(0, keepdim=True), -2 * others, ones]).mT
+    total = places.new_tensor(-others.shape[1])  # without the chosen rows themselves
     parts = []
-    for part in places.split(block):
-        near = torch.addmm(squares, part, others.mT, alpha=-2)
-        near += part.square().sum(1, keepdim=True)
+    for part in places.split(block, dim=1):
+        lengths = part.square().sum(0, keepdim=True)
+        near = factor @ torch.cat([torch.ones_like(lengths), part, lengths])  # (m, block)
         near.clamp_min_(1).reciprocal_()
         total = total + near.sum()
-        sums = near.square_() @ beside
-        parts.append(sums[:, -1:] * part - sums[:, :-1])
+        sums = beside @ near.square_()
+        parts.append(sums[-1:] * part - sums[:-1])
     # n / Z, where Z over all rows is estimated by n / m times that over the m others.
-    return torch.cat(parts) * (len(places) / total.clamp_min(1e-12))
+    return torch.cat(parts, 1) * (places.shape[1] / total.clamp_min(1e-12))

@@ -38,7 +38,11 @@ def encoded(model: Any, X: Any, reset: bool) -> Any:
     """A data frame as it is compared: a lazy one collected, categories as columns where ``mixed``
     asks for them, missing entries named."""
     if hasattr(X, "collect_schema") and hasattr(X, "collect"):  # polars' LazyFrame
-        X = X.collect()
+        try:
+            X = X.collect()
+        except extra("polars").exceptions.PolarsError as error:
+            reason = str(error).partition("\n")[0]
+            raise InputError(f"the lazy frame cannot be collected: {reason}") from error
     if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
         if model.mixed:
             raise InputError(f"mixed=True encodes columns of a data frame, got {type(X).__name__}")

@@ -368,7 +368,8 @@ def build_graph(
 
 
 TIED = 1e-6  # relative difference of distances that are equal but for rounding
-NEAREST = 16  # neighbours whose variances are compared, in as many columns at most
+# neighbours whose variances are compared, in as many columns at most: two rings and more
+NEAREST = 16
 AROUND = 3  # every third neighbour speaks for the surroundings of a place
 # r_a of a further dimension, and the share of surrounded points around a place in a solid
 QUARTER = 0.25

@@ -36,11 +36,11 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..neighbors.graph import FRAME, Edges, Graph, components, local_spacing, undirected
+from ..neighbors.graph import FRAME, RING, Edges, Graph, components, local_spacing, undirected
+from ..neighbors.layout import rows_at_once
 from .smoother import Smoother
 from .stencil import (
     BALANCE,
-    SELECTION,
     Balance,
     Neighbours,
     Stencil,
@@ -70,7 +70,6 @@ class CellRule:
     # 4 det / trace^2 of the moments of the nearest below which they lie in a line
     thin: float = 0.3
     bridge: float = 0.02  # weight of an edge that joins parts; usual ones have 1 / sqrt(3)
-    rows: int = 4096  # cells at a time on a CPU
 
 
 CELLS = CellRule()
@@ -146,8 +145,8 @@ def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, radius: Tensor) -
     k, n = near.indices.shape[1], len(thin)
     few = min(CELLS.nearest, k)
     weight, rim = near.offsets.new_zeros((n, k)), near.offsets.new_zeros(n)
-    block = CELLS.rows if thin.device.type == "cpu" else 64 * CELLS.rows
-    sixth = near.distances[:, min(SELECTION.nearest, k) - 1]
+    block = rows_at_once(thin.device, 4 * few)  # x, y, squares and ends of every neighbour
+    sixth = near.distances[:, min(RING, k) - 1]
     ratio = near.distances[:, 0] / sixth
     irregular = torch.minimum(ratio, ratio[near.indices[:, :few]].amin(1)) < CELLS.irregular
 
@@ -204,7 +203,7 @@ class _Planes(NamedTuple):
         x, y = (_inner(offsets, axis) for axis in frames.permute(2, 1, 0).contiguous())
         size = (x.square() + y.square()).clamp_min(tiny).sqrt()
         # At full length: arcs are longer by a fraction of the angle squared, but so is noise.
-        spacing = length[: SELECTION.nearest].mean(0)
+        spacing = length[:RING].mean(0)
         longer = length / size / spacing
         x, y = x * longer, y * longer
         same = asked.mT & (size > CELLS.along * length)
@@ -319,7 +318,6 @@ def _joined(near: Neighbours, cells: CellEdges, frames: Tensor) -> CellEdges:
 CELL_DIMENSIONS = 3
 # cells that are measured: their sizes vary by half, so the ratio is good to .6 per cent
 SAMPLE = 8192
-BLOCK = 128  # points at a time on a CPU: its second cache holds most of (128, k, D) numbers
 # between directions to neighbours: pi at a straight edge, pi / 2 at most inside an even sheet
 GAP = 0.7 * math.pi
 LINKED = 10  # nearest points that continue a chain
@@ -342,7 +340,8 @@ def covered(smoother: Smoother) -> Tensor:
         # n balls of k neighbours cover the volume k times over, whatever the density.
         sizes = _ball(dimension) * graph.distances[rows, -1] ** dimension / graph.k
     else:
-        sizes = torch.cat([_cells(graph, part, dimension)[0] for part in _blocks(rows)])
+        parts = rows.split(_at_once(graph, dimension))
+        sizes = torch.cat([_cells(graph, part, dimension)[0] for part in parts])
     if smoother.density is not None:
         sizes = sizes * smoother.density[rows]
     return sizes.sum() / mass[rows].double().sum() * mass.double().sum()
@@ -383,7 +382,7 @@ def open_cells(graph: Graph, rows: Tensor, dimension: int) -> Tensor:
         x, y = _in_planes(graph, rows)
         sector = (y > 0).long() + 2 * (y > 3**0.5 * x) + 4 * (y > -(3**0.5) * x)
         places = (x.new_zeros((len(rows), 8)).scatter_(1, sector, 1.0).sum(1) < 6).nonzero()[:, 0]
-    for part in _blocks(places):
+    for part in places.split(_at_once(graph, dimension)):
         found[part] = _cells(graph, rows[part], dimension)[1]
     return found
 
@@ -415,8 +414,9 @@ def _in_loops(graph: Graph) -> Tensor:
     return chained | chained[near].any(1)
 
 
-def _blocks(rows: Tensor) -> tuple[Tensor, ...]:
-    return rows.split(BLOCK if rows.device.type == "cpu" else 8 * BLOCK)
+def _at_once(graph: Graph, dimension: int) -> int:
+    """Points whose neighbours are compared with all directions at once."""
+    return rows_at_once(graph.device, graph.k * DIRECTIONS[dimension])
 
 
 def _cells(graph: Graph, rows: Tensor, dimension: int) -> tuple[Tensor, Tensor]:

@@ -31,6 +31,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..neighbors.graph import Graph, build_graph, estimate_dimension, undirected
+from ..neighbors.layout import rows_at_once
 from .smoother import Smoother, symmetric_matrix
 
 
@@ -46,7 +47,6 @@ class Neighbourhood:
     directions: int = 16  # random directions that stand for the coordinates in delta
     # neighbours that tell a solid in space from a surface: 12 take a cube for one
     surrounding: int = 16
-    block: int = 1 << 20  # neighbours compared at once
     # lists up to which all neighbours are compared with all: a sparse product counts the same then
     longest: int = 96
 
@@ -148,7 +148,7 @@ def overlaps(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -> Tens
     """
     if left.shape[1] > SETTINGS.longest:
         return _long_overlaps(left, right, rows, columns)
-    size = max(1, SETTINGS.block // left.shape[1])
+    size = rows_at_once(left.device, left.shape[1])
     counts = torch.empty_like(rows)
     for out, first, second in zip(
         counts.split(size), rows.split(size), columns.split(size), strict=True
@@ -169,7 +169,7 @@ def _long_overlaps(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -
     one, other = incidence(left, width), incidence(right, width).T.tocsr()
     heads, tails = rows.cpu().numpy(), columns.cpu().numpy()
     counts, order = np.empty(len(heads), np.int64), np.argsort(heads, kind="stable")
-    size = max(1, SETTINGS.block // left.shape[1])
+    size = rows_at_once(left.device, left.shape[1])
     for first in range(0, len(left), size):
         place = order[slice(*np.searchsorted(heads[order], (first, first + size)))]
         common = (

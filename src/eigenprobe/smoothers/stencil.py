@@ -38,7 +38,6 @@ class Selection:
     solid: tuple[int, int, int] = (12, 28, 9)
     # |mean tangential direction| up to which the neighbours surround a point
     surrounded: float = 0.35
-    nearest: int = 6  # neighbours that measure the spacing: those of an even cloud
     along: float = 0.75  # |tangential part| of an edge that may bridge a gap, cosine of 41 degrees
     # neighbours of both ends of an edge of a curve that are nearer, if it may lead to another turn
     turn: int = 4

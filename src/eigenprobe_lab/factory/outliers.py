@@ -4,9 +4,9 @@ damaged.
     python -m eigenprobe_lab.factory.outliers MESHES.npz --out FOLDER [--clouds 1500]
 
 MESHES holds ``NAME/v (n, 3)`` and ``NAME/f (m, 3)``.  Every cloud is even, random, noisy, denser on
-one side, in lines, seen by a turning scanner, a street, a tree or wires, or a room as a camera in
-it sees it.  Half of them have outliers: uniform in the box, near the surface, or beside it in a
-clump.  Points within one spacing of the surface are not counted.
+one side (by a step or little by little), in lines, seen by a turning scanner, a street, a tree or
+wires, or a room as a camera in it sees it.  Half of them have outliers: uniform in the box, near
+the surface, or beside it in a clump.  Points within one spacing of the surface are not counted.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ SAMPLINGS = (
     "random",
     "noise",
     "step",
+    "graded",
+    "graded even",
     "lines",
     "scanner",
     "street",
@@ -53,10 +55,15 @@ def surface(
         along = v[f].mean(1) @ rng.standard_normal(3)
         high = along > np.quantile(along, rng.uniform(0.2, 0.8))
         density[high] = rng.uniform(3, 30)
-    count = {"even": 4 * n, "lines": 40 * n, "scanner": 60 * n}.get(kind, n)
-    x = draw_surface((v, f), count, int(rng.integers(1 << 30)), density=density).points
-    if kind == "even":
-        return x[farthest_points(x, n, int(rng.integers(1 << 30)))]
+    elif kind.startswith("graded"):
+        along = v[f].mean(1) @ rng.standard_normal(3)
+        density = rng.uniform(3, 60) ** ((along - along.min()) / np.ptp(along))
+    more = {"even": 4, "graded even": 4, "lines": 40, "scanner": 60}.get(kind, 1)
+    drawn = draw_surface((v, f), more * n, int(rng.integers(1 << 30)), density=density)
+    x = drawn.points
+    if kind.endswith("even"):
+        weight = density[drawn.faces]
+        return x[farthest_points(x, n, int(rng.integers(1 << 30)), weight=weight)]
     if kind == "noise":
         return x + rng.uniform(0.002, 0.02) * rng.standard_normal(x.shape)
     if kind in ("lines", "scanner"):

@@ -53,28 +53,6 @@ def test_scans_are_printed_and_written(mesh: str, capsys: pytest.CaptureFixture[
     }
 
 
-def test_a_seed_draws_another_cloud(mesh: str) -> None:
-    words = [
-        "evaluate",
-        "scans",
-        mesh,
-        "-k",
-        "5",
-        "--points",
-        "200",
-        "--kinds",
-        "random",
-        "--quiet",
-    ]
-    found = []
-    for seed in ("0", "0", "1"):
-        assert main([*words, "--seed", seed, "--out", f"s{len(found)}"]) == 0
-        found.append(
-            json.loads(Path(f"s{len(found)}/scans.json").read_text())["rows"][0]["cosine_5"]
-        )
-    assert found[0] == pytest.approx(found[1]) and found[0] != found[2]
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

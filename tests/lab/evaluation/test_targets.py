@@ -67,7 +67,6 @@ def test_an_unevenly_sampled_shape(measured) -> None:
     )
 
 
-@pytest.mark.xfail(reason="119 of 3000 points, of the sparse part, are taken for outliers")
 @pytest.mark.data
 def test_density_ten_to_one(data_dir) -> None:
     """The density grows ten times along the longest axis; points are farthest points in that
