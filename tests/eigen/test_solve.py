@@ -230,3 +230,18 @@ def test_reproducible_and_independent_of_the_order_of_points(rng: np.random.Gene
     other = ep.decompose(x[order], k=6)
     np.testing.assert_allclose(other.eigenvalues, first.eigenvalues, rtol=1e-3, atol=1e-6)
     np.testing.assert_allclose(other.vectors, first.vectors[order], atol=2e-2)
+
+
+def test_clouds_of_a_stack_that_have_converged_stay_as_they_are() -> None:
+    """Even and random clouds need sweeps of other lengths: none drives another out of range."""
+    rng = np.random.default_rng(0)
+    draws = [(rng.normal(size=(1500, 3)), rng.uniform(0.2, 2, 3)) for _ in range(96)][64:]
+    even = c.fibonacci_sphere(1500)
+    clouds = [
+        size * (x / np.linalg.norm(x, axis=1, keepdims=True) if i % 2 else even)
+        for i, (x, size) in enumerate(draws)
+    ]
+    points = torch.from_numpy(np.concatenate(clouds))
+    smoother = build_smoother(build_graph(points, 12, clouds=(1500,) * 32), dimension=2)
+    gaps = solve_each(smoother, 50, generator=torch.Generator().manual_seed(0)).gaps
+    assert bool(gaps.isfinite().all()) and bool((gaps.diff(dim=1) >= 0).all())

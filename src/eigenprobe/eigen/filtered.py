@@ -190,10 +190,11 @@ def _swept(
     active = left.any(0)
     active[problem.wanted :] = True
     # What rounding left of the converged pairs grows with them, far above the others, and leaves
-    # its own rounding there when it is taken off: the square root of eps at most.
+    # its own rounding there when it is taken off: the square root of eps at most. Of all clouds:
+    # those that have converged are swept along.
     going, slowest = left.any(1), problem.tol**0.5
     room = math.log(torch.finfo(block.dtype).eps ** -1.5)
-    largest = room / max(float(rates[going, 0].max()), slowest)
+    largest = room / max(float(rates[:, 0].max()), slowest)
     fastest = max(float(rates[going][:, active][:, 0].max()), slowest)
     most = min(_exponent(block.dtype) / fastest, largest)
     longest = float(need.max())
