@@ -23,7 +23,6 @@ LARGE = (  # all of 20,000 points take a minute
 )
 OPEN = (  # wrong in silence
     "long, even, 4000",  # two points wide, and taken for a curve
-    "sphere, uneven 10000:1",
     "tyre, noise, 500",
     "dumbbell, steps, 500",
     "roll, steps, 1500",
