@@ -101,10 +101,13 @@ class Index:
 
 
 def _picture(link: Path) -> Path:
-    """Where the picture of a result lies: what is opened, or a thumbnail with the name of that."""
+    """Where the picture of a result lies: what is opened, or a thumbnail with the name of that or
+    of its folder.
+    """
     if link.suffix == ".png":
         return link
-    return Path("thumbnails", "__".join(link.with_suffix("").parts) + ".png")
+    own = link.parent if link.stem in ("report", "basis") else link.with_suffix("")
+    return Path("thumbnails", "__".join(own.parts) + ".png")
 
 
 def _number(value: Any) -> Any:

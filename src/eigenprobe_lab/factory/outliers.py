@@ -54,10 +54,10 @@ def surface(
     if kind == "step":
         along = v[f].mean(1) @ rng.standard_normal(3)
         high = along > np.quantile(along, rng.uniform(0.2, 0.8))
-        density[high] = np.exp(rng.uniform(1, 5.3))  # 3 to 200 times
+        density[high] = rng.uniform(3, 30)
     elif kind.startswith("graded"):
         along = v[f].mean(1) @ rng.standard_normal(3)
-        density = np.exp(rng.uniform(1, 5.3) * (along - along.min()) / np.ptp(along))
+        density = rng.uniform(3, 60) ** ((along - along.min()) / np.ptp(along))
     more = {"even": 4, "graded even": 4, "lines": 40, "scanner": 60}.get(kind, 1)
     drawn = draw_surface((v, f), more * n, int(rng.integers(1 << 30)), density=density)
     x = drawn.points
