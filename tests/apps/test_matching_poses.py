@@ -107,6 +107,8 @@ def test_maps_between_poses_are_as_good_as_with_the_mesh_laplacian(errors: np.nd
 
 
 @pytest.mark.data
-@pytest.mark.xfail(reason="michael0: .0081 of the root of the area, with the mesh .0055")
+@pytest.mark.xfail(
+    reason="michael0: .0081 of the root of the area, with the mesh .0055", strict=True
+)
 def test_those_of_every_shape_are(errors: np.ndarray) -> None:
     assert (errors[:, 1] <= 1.25 * errors[:, 0]).all(), errors

@@ -4,6 +4,9 @@ short-cuts are cut.
     graph (n, k) -> suspects -> logits (e,) -> edges above the threshold are cut -> graph without
     them
 
+A short-cut is an exception: the threshold is the higher, the more the median logit of a cloud is
+above that of surfaces.
+
 A row that lost neighbours keeps the real ones among those that were judged and repeats its nearest
 one to the end. Cut edges of which the network is not certain go on as `Graph.doubtful`, with a
 share of their weight. Cuts that would split off a part are undone at the half of its edges that the
