@@ -35,8 +35,6 @@ from ..points import check_points
 from ..smoothers.prepared import Prepared
 from .spectral import Array, rows
 
-SHIFT = 1e-8  # makes L invertible, in units of one over the squared size of the cloud
-
 
 @overload
 def geodesic_distance(  # type: ignore[overload-overlap]
@@ -121,7 +119,9 @@ def _distances(
     if time is None:
         time = mass.diagonal().mean() ** (2 / len(gradient)) / 4
     heat = symmetric_factor(mass + time * stiffness)
-    inverse = symmetric_factor(stiffness + SHIFT / cloud.frame.scale**2 * mass)
+    # Half of the digits make L invertible: more would show, fewer would drown in rounding.
+    shift = np.finfo(float).eps ** 0.5 / cloud.frame.scale**2
+    inverse = symmetric_factor(stiffness + shift * mass)
     component = smoother.components[1].cpu().numpy()
     component = component if cloud.rows is None else component[cloud.rows.cpu().numpy()]
     points, edges = x.cpu().numpy(), stiffness.tocoo()

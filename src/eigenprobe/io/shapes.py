@@ -278,14 +278,13 @@ def _read(path: Path, columns: Columns, key: str | None) -> tuple[Array, Array |
 def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
     import trimesh
 
-    suffix, data, own = path.suffix.lower(), path.read_bytes(), {}
-    if suffix == ".obj":
-        # The parser takes the vertex 0, where they count from 1, for another one.
-        if re.search(rb"^f[ \t].*?(?<=[ \t])0[/ \t\r\n]", data, re.MULTILINE):
-            raise InputError("a face has the vertex 0, expected numbers from 1 on")
-        own["skip_materials"] = True  # they are other files
-    scene: Any = trimesh.load_scene(path, process=False, maintain_order=True, **own)
-    parts, none = scene.dump(), np.zeros((0, 3), np.int64)
+    suffix, data, none = path.suffix.lower(), path.read_bytes(), np.zeros((0, 3), np.int64)
+    # The parser takes the vertex 0 of an obj file, where they count from 1, for another one.
+    zero = rb"^f[ \t].*?(?<=[ \t])0[/ \t\r\n]"
+    if suffix == ".obj" and re.search(zero, data, re.MULTILINE):
+        raise InputError("a face has the vertex 0, expected numbers from 1 on")
+    options = {"process": False, "maintain_order": True, "skip_materials": True}  # other files
+    parts: Any = trimesh.load_scene(path, **options).dump()  # type: ignore[arg-type]
     vertices, faces = trimesh.util.append_faces(
         [part.vertices for part in parts], [getattr(part, "faces", none) for part in parts]
     )
