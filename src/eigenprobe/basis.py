@@ -170,8 +170,10 @@ class Basis(Generic[A]):
         shapes = [_shape(each) for each in (self.normalized, self.mass, self.eigenvalues)]
         n, k = shapes[0] if shapes[0] and len(shapes[0]) == 2 else (0, 0)
         if shapes != [(n, k), (n,), (k,)]:
-            wanted = "a basis (n, K), mass (n,) and eigenvalues (K,) of real numbers"
-            raise InputError(f"expected {wanted}, got shapes {shapes}")
+            raise InputError(
+                "expected a basis (n, K), mass (n,) and eigenvalues (K,) of real numbers, "
+                f"got shapes {shapes}"
+            )
 
     def __repr__(self) -> str:
         facts = ", ".join(
@@ -495,14 +497,12 @@ class Basis(Generic[A]):
         with reading(path, "a basis written by eigenprobe"):
             with safe_open(path, framework="pt") as file:
                 header = json.loads((file.metadata() or {}).get("eigenprobe", "{}"))
-                if header.get("format") != FORMAT:
-                    got = header.get("format")
+                if (found := header.get("format")) != FORMAT:
                     raise InputError(
-                        f"expected a basis written by eigenprobe ({FORMAT}), got {got!r} in {path}"
+                        f"expected a basis written by eigenprobe ({FORMAT}), got {found!r}"
                     )
-
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            _check_stored(tensors, path)
+            _check_stored(tensors)
             extension, facts = None, header.get("extension")
             if facts is not None and facts["kind"] != "pretrained":  # a model of the third edition
                 from .extensions.functions import beginning_with  # which enters every class, too
@@ -512,7 +512,7 @@ class Basis(Generic[A]):
             stored: dict[str, Any] = {name: tensors.get(name) for name in STORED}
             info = dict(header.get("info", {}))
             if not 0 <= float(info.get("dimension", 0)) < math.inf:
-                raise InputError(f"expected a dimension, got {info['dimension']!r} in {path}")
+                raise InputError(f"expected a dimension, got {info['dimension']!r}")
             if (record := header.get("operator")) is not None:
                 from .decomposition.settings import settings_from_record
                 from .smoothers.prepared import OperatorSource
@@ -648,7 +648,7 @@ def _shape(values: Any) -> tuple[int, ...] | None:
     return tuple(values.shape) if real else None
 
 
-def _check_stored(tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> None:
+def _check_stored(tensors: dict[str, Tensor]) -> None:
     """Whether the tensors of a file are numbers that fit each other."""
     q, mass = tensors["normalized"], tensors["mass"]
     n = len(q)
@@ -662,11 +662,12 @@ def _check_stored(tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> N
         if (name.startswith("extension.") and not index) or tensor is q:
             sound &= tensor.dtype in (torch.float32, torch.float64)
         if not sound:
-            wanted = f"finite numbers in {name!r} that fit a basis {tuple(q.shape)}"
-            got = f"others in {tensor.dtype} of shape {tuple(tensor.shape)}"
-            raise InputError(f"expected {wanted}, got {got} in {path}")
+            raise InputError(
+                f"expected finite numbers in {name!r} that fit a basis {tuple(q.shape)}, "
+                f"got others in {tensor.dtype} of shape {tuple(tensor.shape)}"
+            )
     if not bool((mass >= 0 if "lifted" in tensors else mass > 0).all()):
-        raise InputError(f"expected a positive mass, got others in {path}")
+        raise InputError("expected a positive mass, got others")
 
 
 def _within(values: Tensor, dtype: torch.dtype) -> Tensor:
