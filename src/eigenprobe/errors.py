@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -53,46 +54,36 @@ class EigenprobeWarning(UserWarning):
     """
 
 
-_HELD: ContextVar[list[str] | None] = ContextVar("held", default=None)
-_HEARD: ContextVar[tuple[list[str], ...]] = ContextVar("heard", default=())
+# Lists of those who listen, and whether nobody else shall hear.
+_LISTENERS: ContextVar[tuple[tuple[list[str], bool], ...]] = ContextVar("listeners", default=())
 
 
 @contextmanager
-def held_warnings() -> Iterator[list[str]]:
-    """What `warn` says in this thread meanwhile, in a list: the filters of `warnings` are shared by
-    all threads.
+def heard_warnings(held: bool = False) -> Iterator[list[str]]:
+    """What `warn` says in this thread meanwhile, in a list too: for ``info["warnings"]``. Of a list
+    that is ``held`` nobody else hears: the filters of `warnings` are shared by all threads.
     """
     said: list[str] = []
-    token = _HELD.set(said)
+    token = _LISTENERS.set((*_LISTENERS.get(), (said, held)))
     try:
         yield said
     finally:
-        _HELD.reset(token)
+        _LISTENERS.reset(token)
 
 
-@contextmanager
-def heard_warnings() -> Iterator[list[str]]:
-    """What `warn` says in this thread meanwhile, in a list too: for ``info["warnings"]``."""
-    heard: list[str] = []
-    before = _HEARD.get()
-    token = _HEARD.set((*before, heard))
-    try:
-        yield heard
-    finally:
-        _HEARD.reset(token)
+held_warnings = partial(heard_warnings, held=True)
 
 
 def warn(message: str) -> None:
     """An `EigenprobeWarning` that points to the line of the caller's own code, however deep its
     cause lies; once per cause while someone listens.
     """
-    if (said := _HELD.get()) is not None:
+    for said, held in reversed(_LISTENERS.get()):
+        if message in said:
+            return
         said.append(message)
-        return
-    if any(message in heard for heard in _HEARD.get()):
-        return
-    for heard in _HEARD.get():
-        heard.append(message)
+        if held:
+            return
     frame: FrameType | None = sys._getframe(1)
     depth, between = 2, (__name__.partition(".")[0], "torch", "lightning", "sklearn", "contextlib")
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in between:

@@ -1,6 +1,5 @@
 """Files that hold several arrays by name (npz, HDF5, h5ad): which of them is meant."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +8,21 @@ from ..host.files import check_size
 
 HDF5 = (".h5", ".hdf5", ".h5ad")
 ARCHIVES = (".npz", *HDF5)
+# of the arrays that are points or features, by preference
+KNOWN = ("points", "vertices", "features", "embeddings", "X", "x", "data", "arr_0")
 
 
-def chosen_array(archive: Any, known: Sequence[str], key: str | None = None) -> Any:
-    """The array called ``key`` (``group/name`` in HDF5), one of the ``known`` names, or the only
-    table; of HDF5 it is not read yet.
+def chosen_array(archive: Any, key: str | None = None) -> Any:
+    """The array called ``key`` (``group/name`` in HDF5), one of the known names, or the only table;
+    of HDF5 it is not read yet.
     """
     if key is None:
-        found = [name for name in known if name in archive][:1]
+        found = [name for name in KNOWN if name in archive][:1]
         found = found or [name for name in archive if getattr(archive[name], "ndim", 0) == 2]
         if len(found) != 1:
             raise InputError(
                 f"it holds {', '.join(archive) or 'nothing'}, expected one array named "
-                f"{known[0]!r}: choose one by key (--key on the command line)"
+                f"{' or '.join(KNOWN[::2])}: choose one by key (--key on the command line)"
             )
         key = found[0]
     return stored(archive, key)

@@ -25,7 +25,7 @@ from ..errors import InputError, extra
 from ..host.files import check_size, reading
 from .archives import chosen_array
 from .mesh import Array
-from .tables import FEATURE_NAMES, read_table, table_path
+from .tables import read_table, table_path
 
 PROJECTED = 1024  # columns of a wider sparse matrix: distances change by one over its root, 3 %
 ENTRIES = 1 << 25  # numbers of a block in memory
@@ -46,7 +46,7 @@ def open_rows(source: object, labels: str | None = None, key: str | None = None)
         with reading(path):
             if suffix in (".h5", ".hdf5"):
                 file = extra("h5py").File(path)
-                return Rows(chosen_array(file, FEATURE_NAMES, key), path)
+                return Rows(chosen_array(file, key), path)
             if suffix == ".parquet":
                 return Rows(ParquetColumns(path, labels), path)
         features = read_table(path, labels, key).features

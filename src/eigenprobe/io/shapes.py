@@ -23,7 +23,7 @@ import numpy as np
 from ..errors import InputError, near_path, warn
 from ..host.files import address, atomic_path, files_at, load_npy, local_copy, reading, reading_npz
 from ..host.validation import validated
-from .archives import chosen_array
+from .archives import KNOWN, chosen_array
 from .grids import read_vtk, read_vtp, read_vtu
 from .mesh import Array, check_faces, face_areas
 from .scans import posed_views, read_bin, read_e57, read_las, read_pcd, read_ptx
@@ -37,8 +37,6 @@ MESHES = (*WRITTEN, *GRIDS)
 ARRAYS = (*TEXT, ".npy", ".npz")  # in which a number that is not finite is an error
 CLOUDS = (*ARRAYS, *SCANS, ".conf")
 SHAPES = MESHES + CLOUDS
-POINTS = ("points", "vertices", "features", "x", "arr_0")  # arrays of an npz file, by preference
-FACES = ("faces", "triangles")
 # numbers of vertices and faces in the header of a mesh
 CLAIMED = {
     ".ply": rb"element\s+vertex\s+(\d+)(?:(?:(?!end_header).)*?element\s+face\s+(\d+))?",
@@ -260,9 +258,9 @@ def _read(path: Path, columns: Columns, key: str | None) -> tuple[Array, Array |
         array = load_npy(path)
     elif suffix == ".npz":
         with reading_npz(path) as archive:
-            array = chosen_array(archive, POINTS, key)
-            names = [name for name in FACES if name in archive]
-            if names and key in (None, *POINTS[:2]):
+            array = chosen_array(archive, key)
+            names = [name for name in ("faces", "triangles") if name in archive]
+            if names and key in (None, *KNOWN[:2]):
                 faces = archive[names[0]].astype(np.int64)
     else:
         array, faces = GRIDS.get(suffix, _through_trimesh)(path)

@@ -24,8 +24,7 @@ from .archives import ARCHIVES, HDF5, chosen_array, stored
 from .mesh import Array
 from .text import parsed, pick, separators
 
-# Arrays of an npz or HDF5 file, by preference: features, labels, and text for numbers among them.
-FEATURE_NAMES = ("features", "embeddings", "X", "x", "data")
+# Arrays of an npz or HDF5 file, by preference: labels, and text for numbers among them.
 LABEL_NAMES = ("labels", "label", "y", "targets", "target")
 CLASS_NAMES = ("label_names", "class_names", "target_names", "classes")
 INDEX_NAMES = ("id", "index", "idx", "unnamed: 0")  # the last: what pandas writes
@@ -201,7 +200,7 @@ def _arrays(archive: Any, names: list[str], key: str | None) -> Parts:
         found = (np.asarray(stored(archive, name)) for name in known if name in archive)
         return next(found, None)
 
-    features = np.asarray(chosen_array(archive, FEATURE_NAMES, key))
+    features = np.asarray(chosen_array(archive, key))
     found = {name: np.asarray(stored(archive, name)) for name in names}
     if (labels := first([name for name in LABEL_NAMES if name != key])) is not None:
         found[""] = labels
