@@ -407,7 +407,20 @@ class Basis(Generic[A]):
         return _numpy(values) if isinstance(self.normalized, np.ndarray) else values
 
     def numpy(self) -> Basis[Numpy]:
-        """The same basis with numpy arrays."""
+        """The same basis with numpy arrays.
+
+        Returns
+        -------
+        Basis
+
+        Examples
+        --------
+        >>> import torch
+        >>> from eigenprobe import decompose
+        >>> basis = decompose(torch.rand(300, 3), k=4)
+        >>> type(basis.numpy().vectors).__name__
+        'ndarray'
+        """
         return self._map(_numpy)
 
     def torch(self, device: torch.device | str = "cpu") -> Basis[Tensor]:
@@ -491,6 +504,17 @@ class Basis(Generic[A]):
         Returns
         -------
         Basis
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from eigenprobe import decompose
+        >>> basis = decompose(np.random.default_rng(0).normal(size=(300, 3)), k=4)
+        >>> with TemporaryDirectory() as folder:
+        ...     basis.save(f"{folder}/cloud.safetensors")
+        ...     same = Basis.load(f"{folder}/cloud.safetensors")
+        >>> bool((same.vectors == basis.vectors).all())
+        True
         """
         if not os.path.isfile(path):
             raise InputError(f"no such basis file: {path}")
@@ -546,6 +570,13 @@ class Basis(Generic[A]):
         Returns
         -------
         A matplotlib Figure, or a scene.
+
+        Examples
+        --------
+        >>> from eigenprobe import decompose
+        >>> basis = decompose(np.random.default_rng(0).normal(size=(300, 3)), k=4)
+        >>> len(basis.plot([1, 2]).axes)
+        2
         """
         if self.points is None:
             raise InputError("a plot needs points, this basis carries none")
@@ -573,6 +604,17 @@ class Basis(Generic[A]):
             An html file.
         options
             Of `viz.report.write_report`.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from eigenprobe import decompose
+        >>> basis = decompose(np.random.default_rng(0).normal(size=(300, 3)), k=4)
+        >>> with TemporaryDirectory() as folder:
+        ...     basis.report(path := Path(folder) / "cloud.html")
+        ...     path.read_text().startswith("<!doctype html>")
+        True
         """
         from .viz.report import write_report
 

@@ -37,6 +37,13 @@ class InputError(ValueError):
     ----------
     message
         Whose line breaks become spaces.
+
+    Examples
+    --------
+    >>> from eigenprobe import decompose
+    >>> decompose([[0.0, 1.0], [1.0, 0.0]], k=5)
+    Traceback (most recent call last):
+    eigenprobe.errors.InputError: k=5 needs at least 6 points, got 2
     """
 
     def __init__(self, message: object = "") -> None:
@@ -51,6 +58,14 @@ class RankError(InputError):
 class EigenprobeWarning(UserWarning):
     """The input could be used, but the caller should know how (duplicates, disconnected clouds,
     ...).
+
+    Examples
+    --------
+    >>> from eigenprobe import decompose
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", EigenprobeWarning)
+    ...     decompose([[0.0], [0.0], [1.0], [2.0], [3.0]], k=2).k  # two points coincide
+    2
     """
 
 

@@ -53,7 +53,7 @@ def test_npz_by_name_and_dtypes(tmp_path) -> None:
     np.savez(path, one=np.eye(3), other=3 * np.eye(3))
     with pytest.raises(
         InputError,
-        match="it holds one, other, expected one array named points .*: choose one by key",
+        match=r"it holds one, other, expected one array named points .*: choose one by key",
     ):
         load(path)
     assert (load(path, key="other").vertices == 3 * np.eye(3)).all()
