@@ -122,7 +122,10 @@ def _quadrics(graph: Graph, rows: Tensor, count: Tensor | int) -> Quadrics:
     near = graph.indices[rows, :MORE]
     real = near != near[:, :1]
     real[:, 0] = True
-    real &= torch.arange(MORE, device=near.device) < torch.as_tensor(count, device=near.device)[..., None]
+    real &= (
+        torch.arange(MORE, device=near.device)
+        < torch.as_tensor(count, device=near.device)[..., None]
+    )
     return fit_quadrics(graph.points[near] - graph.points[rows, None], real)
 
 

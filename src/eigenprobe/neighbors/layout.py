@@ -278,7 +278,9 @@ def _pair(a: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
     values = torch.stack([here - change, there + change])
     axes = torch.stack([c * p - s * q, s * p + c * q])  # (2, d, n)
     ascending = values[0] <= values[1]
-    return torch.where(ascending, values, values.flip(0)), torch.where(ascending, axes, axes.flip(0))
+    return torch.where(ascending, values, values.flip(0)), torch.where(
+        ascending, axes, axes.flip(0)
+    )
 
 
 def _outermost(a: Tensor) -> tuple[Tensor, Tensor]:

@@ -90,7 +90,9 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
     near = near if field is None else near.stretched_along(field, frames)
     frames, thin = planar_frames(near, frames)
     if points.shape[1] > 2:
-        cells = cell_edges(near, frames, thin, radius)
+        # A tilt of the planes by its rounding changes the weights by the square of that.
+        single = points.dtype if points.requires_grad else torch.float32
+        cells = cell_edges(near, frames, thin, radius, single)
         chord = points[cells.edges.tail] - points[cells.edges.head]
         frames = edge_frames(chord, cells.edges, cells.weight, 2, frames)
     cells = _joined(near, cell_edges(near, frames, thin, radius), frames)
@@ -135,7 +137,13 @@ class CellEdges(NamedTuple):
     rim: Tensor
 
 
-def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, radius: Tensor) -> CellEdges:
+def cell_edges(
+    near: Neighbours,
+    frames: Tensor,
+    thin: Tensor,
+    radius: Tensor,
+    precision: torch.dtype | None = None,
+) -> CellEdges:
     """Edges of the Voronoi cells of points, weighted by the mean of the cells of both ends; cells
     end at a ``radius (n,)`` over the spacing.
 
@@ -150,9 +158,10 @@ def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, radius: Tensor) -
     def measure(rows: Tensor, count: int) -> None:
         block = rows_at_once(thin.device, 4 * count)  # x, y, squares and ends of every neighbour
         for part in rows.split(block):
-            planes = _Planes.of(near, part, frames[part], count)
+            planes = _Planes.of(near, part, frames[part].to(precision), count)
             sides, width, far = _measured(planes, _ends(planes), radius[part].to(planes.x))
-            weight[part, :count], rim[part] = sides.mT.to(weight), (width * planes.spacing.square()).to(rim)
+            weight[part, :count] = sides.mT.to(weight)
+            rim[part] = (width * planes.spacing.square()).to(rim)
             reach[part] = (far * planes.spacing).to(reach)
 
     ratio = near.distances[:, 0] / near.distances[:, min(RING, k) - 1]
@@ -191,10 +200,8 @@ class _Planes(NamedTuple):
     def of(cls, near: Neighbours, rows: Tensor, frames: Tensor, count: int) -> _Planes:
         real = torch.as_tensor(near.real, device=rows.device).expand(len(near.indices))[rows, None]
         asked = torch.arange(count, device=rows.device) < real
-        offsets = near.offsets[rows, :count].permute(2, 1, 0)  # (d, k, r)
-        if not offsets.requires_grad:
-            offsets, frames = offsets.float(), frames.float()
-        offsets, tiny = offsets.contiguous(), torch.finfo(offsets.dtype).tiny
+        tiny = torch.finfo(frames.dtype).tiny
+        offsets = near.offsets[rows, :count].to(frames).permute(2, 1, 0).contiguous()  # (d, k, r)
         length = offsets.square().sum(0).clamp_min(tiny).sqrt()  # a copy has derivatives, of 0
         x, y = (_inner(offsets, axis) for axis in frames.permute(2, 1, 0).contiguous())
         size = (x.square() + y.square()).clamp_min(tiny).sqrt()
