@@ -6,7 +6,7 @@ the command line.
     python -m benchmarks.paper overfit --data carried --names armadillo [--steps 12000]
     python -m benchmarks.paper controls --data carried [--names ...]
     python -m benchmarks.paper generalisation --data carried [--steps 400] [--text]
-                               [--training MESHES.npz]
+                               [--training MESHES.npz] [--clouds 60]
     python -m benchmarks.paper unseen_controls MESHES...
     python -m benchmarks.paper images_network TABLES... --steps 10000 --seconds 150
     python -m benchmarks.paper images TABLES... [--runs 32] [--steps 10000] [--state FOLDER]
@@ -18,7 +18,8 @@ Results go to $OUT or benchmarks/results.  With `--state FOLDER` a run keeps its
 and a second command goes on with it; with `--seconds` it stops so long after its start and is
 measured at the step it has reached.  `--budget` is the training time of all commands together: the
 rate falls with the share of it that is used up where that is ahead of the steps, so that a run cut
-short ends at the lowest rate too.
+short ends at the lowest rate too.  With `--clouds` a batch is so many, its gradients are not
+gathered, and a GPU replays the network as a graph.
 
 controls   no training: the closed form of the paper's probes, with its range of sigma and with one
 images     probes tuned on the even rows of each table and measured on the odd ones: their closed
@@ -265,7 +266,10 @@ def generalisation(o: argparse.Namespace) -> None:
         steps=o.steps or 2000, k=o.k, validate_every=o.every, training=o.training, **small
     )
     recipe = replace(recipe, **TEXT) if o.text else recipe
+    if o.clouds:
+        recipe = replace(recipe, clouds=o.clouds, accumulate=1)
     samples = [Sample.load(path, o.k) for path in prepared(o)]
+    torch.backends.mha.set_fastpath_enabled(False)  # its kernels are not those of the training
     run, clock = how(o, "generalisation")
     module, history = amortise(recipe, run, samples)
     rows = unseen(module, samples, recipe)
@@ -688,6 +692,7 @@ def main() -> None:
         "seed": 0,
         "runs": 32,
         "inside": 0,
+        "clouds": 0,
     }.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument(

@@ -36,9 +36,7 @@ from eigenprobe.smoothers import build_smoother
 from eigenprobe.training import FitSettings, ProbeSettings, RunSettings, fit_network
 from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED, learn_shape
 from eigenprobe_lab.evaluation.reports import grouped, markdown, mean_row
-from eigenprobe_lab.evaluation.samples import Sample, agreement
-from eigenprobe_lab.evaluation.surfaces import levels
-from eigenprobe_lab.factory.averaging import Averaged
+from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.paper.published import NINE
 
 SECTIONS = ("loss", "step", "shapes")
@@ -153,8 +151,6 @@ def settings(o: argparse.Namespace, **changes: Any) -> FitSettings:
         preset=o.preset,
         probes=SURFACE,
         steps=o.steps,
-        rate=o.rate,
-        clip=o.clip,
         resamplings=o.resamplings,
         size=o.n,
         held_out=o.held_out,
@@ -165,14 +161,9 @@ def settings(o: argparse.Namespace, **changes: Any) -> FitSettings:
 
 def learn(sample: Sample, o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
     run = RunSettings(device=str(device), validate_every=o.validate_every)
-    run = run.watched(Averaged(o.average)) if o.average else run
-    rows, fit = learn_shape(sample, o.k, settings(o), run)
+    rows, _ = learn_shape(sample, o.k, settings(o), run)
     if device.type == "cuda":
         rows[0]["peak_gib"] = torch.cuda.max_memory_allocated(device) / 2**30
-    if o.whole:
-        vectors, values = fit.vectors.cpu().numpy()[sample.indices], fit.eigenvalues.cpu().numpy()
-        found = agreement(sample.compare(vectors, values), levels(o.k))
-        rows.append({"shape": sample.shape.name, "method": "all vertices", **found})
     return rows
 
 
@@ -271,10 +262,6 @@ def main() -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
     parser.add_argument("--repeats", type=int, help="of a loss (20; on a processor 1)")
     parser.add_argument("--timed", type=int, help="steps (150; on a processor 8)")
-    parser.add_argument("--rate", type=float, default=1e-3)
-    parser.add_argument("--clip", type=float, default=0.01)
-    parser.add_argument("--average", type=float, default=0.0)
-    parser.add_argument("--whole", action="store_true", help="evaluate at all vertices too")
     o = parser.parse_args()
     if unknown := set(o.sections) - set(SECTIONS):
         parser.error(f"unknown section {', '.join(sorted(unknown))}")

@@ -20,6 +20,7 @@ from ..shapes.meshes import read_meshes
 SCALE = 0.15  # standard deviation of the log of a scale
 TWIST = 0.3  # of the angle over the radius
 DRAWN = 4  # points on the faces for each that is kept
+AHEAD = 8  # steps whose clouds are drawn at once: farthest points of many cost hardly more
 
 
 class MeshClouds:
@@ -27,7 +28,7 @@ class MeshClouds:
 
     def __init__(self, path: Path, seed: int = 0) -> None:
         corners = [np.asarray(v, np.float32)[f] for v, f in read_meshes(path)]
-        self.seed = seed
+        self.seed, self.kept = seed, ((-1, 0, 0), torch.empty(0))
         self.corners = torch.from_numpy(np.concatenate(corners))  # (all faces, 3, 3)
         a, b, c = self.corners.double().unbind(1)
         areas = torch.linalg.cross(b - a, c - a).norm(dim=1)
@@ -45,11 +46,17 @@ class MeshClouds:
         )
         return self
 
-    @torch.no_grad()
     def draw(self, count: int, n: int, step: int) -> Tensor:
         """``(count, n, 3)`` of meshes that are chosen by seed and step."""
+        turn, place = divmod(step, AHEAD)
+        if self.kept[0] != (turn, count, n):
+            self.kept = (turn, count, n), self._drawn(AHEAD * count, n, turn)
+        return self.kept[1][place * count : (place + 1) * count]
+
+    @torch.no_grad()
+    def _drawn(self, count: int, n: int, turn: int) -> Tensor:
         device = self.corners.device
-        g = torch.Generator(device).manual_seed(self.seed * 1_000_003 + step)
+        g = torch.Generator(device).manual_seed(self.seed * 1_000_003 + turn)
 
         def uniform(*shape: int) -> Tensor:
             return torch.rand(shape, generator=g, device=device)
