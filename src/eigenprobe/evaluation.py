@@ -60,8 +60,8 @@ class Alignment:
     def _repr_html_(self) -> str:
         shown = [k for k in (10, 20, 50) if k < self.k] + [self.k]
         facts = {"vectors, up to": " / ".join(map(str, shown))}
-        measures = [self.cosine, self.matched, self.subspace]
-        for measure in [*measures, self.eigenvalue_discrepancy] if self.k > 1 else measures:
+        measures = [self.cosine, self.matched, self.subspace, self.eigenvalue_discrepancy]
+        for measure in measures[: None if self.k > 1 else -1]:
             name = measure.__name__.replace("_", " ")
             facts[name] = " / ".join(f"{measure(k):.3f}" for k in shown)
         return html_table("Alignment", facts)

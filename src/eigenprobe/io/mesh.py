@@ -113,12 +113,6 @@ def vertex_areas(vertices: Array, faces: Array) -> Array:
     return np.bincount(faces.ravel(), weights=share, minlength=len(vertices))
 
 
-def signed_volume(vertices: Array, faces: Array) -> float:
-    """The volume inside closed faces, negative when they are turned inward."""
-    a, b, c = np.moveaxis(vertices[faces] - vertices.mean(0), 1, 0)
-    return float((a * np.cross(b, c)).sum() / 6)
-
-
 @validated
 def is_closed(faces: Array) -> tuple[bool, str]:
     """Whether the faces bound a solid: each edge is that of a neighbour, walked the other way.

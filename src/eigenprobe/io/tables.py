@@ -196,15 +196,12 @@ def _read_hdf5(path: Path, names: list[str], key: str | None) -> Parts:
 
 
 def _arrays(archive: Any, names: list[str], key: str | None) -> Parts:
-    def first(known: Sequence[str]) -> Array | None:
-        found = (np.asarray(stored(archive, name)) for name in known if name in archive)
-        return next(found, None)
-
     features = np.asarray(chosen_array(archive, key))
-    found = {name: np.asarray(stored(archive, name)) for name in names}
-    if (labels := first([name for name in LABEL_NAMES if name != key])) is not None:
-        found[""] = labels
-    return features, found, first(CLASS_NAMES)
+    labels = [name for name in LABEL_NAMES if name in archive and name != key]
+    chosen = dict(zip([*names, ""], names + labels))
+    found = {what: np.asarray(stored(archive, name)) for what, name in chosen.items()}
+    known = [name for name in CLASS_NAMES if name in archive]
+    return features, found, np.asarray(stored(archive, known[0])) if known else None
 
 
 def _read_columns(path: Path, names: list[str], key: str | None) -> Parts:
