@@ -219,10 +219,7 @@ class Basis(Generic[A]):
         one), and both.
         """
         if self.source is None:
-            method = self.info.get("method", "unknown")
-            raise InputError(
-                f"this basis (method {method!r}) does not know what made it: decompose its points"
-            )
+            raise self._lacks("does not know what made it")
         return self.source.prepared(self.points)
 
     @cached_property
@@ -279,11 +276,11 @@ class Basis(Generic[A]):
         True
         """
         c = self._like(coefficients)
-        if c.ndim > 2 or c.shape[0] > self.k:
+        if c.ndim > 2 or len(c) > self.k:
             raise InputError(
                 f"expected at most {self.k} coefficients (k,) or (k, m), got shape {tuple(c.shape)}"
             )
-        return self.vectors[:, : c.shape[0]] @ c
+        return self.vectors[:, : len(c)] @ c
 
     def filter(self, f: Array, response: Callable[[A], Array] | Array) -> A:
         """A function with its frequencies weighted.
@@ -339,10 +336,10 @@ class Basis(Generic[A]):
         >>> bool(np.allclose(basis.operator(normalized=False) @ f, f, atol=1e-2))
         True
         """
-        if normalized:
-            return SpectralOperator(self.normalized, self.eigenvalues, self.normalized)
-        root = (self.mass**0.5)[:, None]
-        return SpectralOperator(self.vectors, self.eigenvalues, self.normalized * root)
+        left, right = self.normalized, self.normalized
+        if not normalized:
+            left, right = self.vectors, _scaled(self.mass**0.5, right)
+        return SpectralOperator(left, self.eigenvalues, right)
 
     @validated
     def truncate(self, k: int) -> Basis[A]:
@@ -394,10 +391,7 @@ class Basis(Generic[A]):
         True
         """
         if self.extension is None:
-            method = self.info.get("method", "unknown")
-            raise InputError(
-                f"this basis (method {method!r}) has no values at new points: decompose its points"
-            )
+            raise self._lacks("has no values at new points")
         x = real_numbers(points, "new points")[1]
         if x.ndim != 2 or (self.points is not None and x.shape[1] != self.points.shape[1]):
             d = "d" if self.points is None else self.points.shape[1]
@@ -476,20 +470,17 @@ class Basis(Generic[A]):
             from .geometry.export import write_functions
 
             return write_functions(path, self)
-        stored = {name: getattr(self, name) for name in STORED}
-        tensors = {name: values for name, values in stored.items() if values is not None}
+        tensors = {name: each for name in STORED if (each := getattr(self, name)) is not None}
         header: Facts = {"format": FORMAT, "info": self.info}
         if self.source is not None and (record := self.source.record()) is not None:
             header["operator"] = record
         if self.extension is not None:
             tensors |= {f"extension.{name}": t for name, t in self.extension.tensors().items()}
             header["extension"] = {"kind": self.extension.kind, "facts": self.extension.facts()}
-        flat = {
-            name: torch.as_tensor(t).detach().cpu().contiguous().clone()
-            for name, t in tensors.items()
-        }
+        for name, tensor in tensors.items():
+            tensors[name] = torch.as_tensor(tensor).detach().cpu().contiguous().clone()
         with atomic_path(path) as temporary:
-            save_file(flat, temporary, metadata={"eigenprobe": json.dumps(header, default=str)})
+            save_file(tensors, temporary, metadata={"eigenprobe": json.dumps(header, default=str)})
 
     @classmethod
     @validated
@@ -587,13 +578,14 @@ class Basis(Generic[A]):
         from .viz.figures import eigenfunctions
         from .viz.notebook import interactive_scene
 
-        faces = self.faces if faces is None else faces
+        view |= {"columns": indices, "faces": self.faces if faces is None else faces}
         if interactive:
-            return interactive_scene(self, columns=indices, faces=faces, **view)
-        shown = {"columns": indices, "eigenvalues": self.eigenvalues, "faces": faces}
+            return interactive_scene(self, **view)
         # Outliers, which have no mass, are no part of a cloud's surface.
-        rows = slice(None) if faces is not None else self.mass > 0
-        return eigenfunctions(self.points[rows], self.vectors[rows], **shown, **view)
+        rows = slice(None) if view["faces"] is not None else self.mass > 0
+        return eigenfunctions(
+            self.points[rows], self.vectors[rows], eigenvalues=self.eigenvalues, **view
+        )
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write one HTML page to explore in a browser.
@@ -661,6 +653,10 @@ class Basis(Generic[A]):
             if (array := getattr(self, name)) is not None:
                 arrays[name] = convert(array) if name in CONVERTED else _numpy(array)
         return replace(self, **arrays)
+
+    def _lacks(self, what: str) -> InputError:
+        method = self.info.get("method", "unknown")
+        return InputError(f"this basis (method {method!r}) {what}: decompose its points")
 
     def _like(self, values: Array) -> Array:
         if not isinstance(values, Tensor):

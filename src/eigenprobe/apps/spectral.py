@@ -320,17 +320,14 @@ def pseudotime(basis: Basis[A], root: int, kind: Literal["path", "commute"] = "p
     if not 0 <= root < basis.n:
         raise InputError(f"expected a root between 0 and {basis.n - 1}, got {root}")
     found = None if kind == "commute" else _path_lengths(basis, root)
-    if found is not None:
-        return like(basis, _over_longest(found))
-    time = torch.as_tensor(distance(basis, root, "commute")).square()
-    vectors, _, values = tensors(basis)
-    zero = vectors[:, ~positive(values)]
-    heat = zero @ zero[root]  # after an endless time: the same everywhere on one part, 0 elsewhere
-    return like(basis, _over_longest(torch.where(heat > heat[root] / 2, time, torch.inf)))
-
-
-def _over_longest(times: Tensor) -> Tensor:
-    return times / times[times.isfinite()].max().clamp_min(torch.finfo(times.dtype).tiny)
+    if found is None:
+        vectors, _, values = tensors(basis)
+        zero = vectors[:, ~positive(values)]
+        heat = zero @ zero[root]  # after an endless time: 0 on other parts, the same on this one
+        found = torch.as_tensor(distance(basis, root, "commute")).square()
+        found = torch.where(heat > heat[root] / 2, found, torch.inf)
+    longest = found[found.isfinite()].max().clamp_min(torch.finfo(found.dtype).tiny)
+    return like(basis, found / longest)
 
 
 def _path_lengths(basis: Basis, root: int) -> Tensor | None:

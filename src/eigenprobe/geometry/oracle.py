@@ -124,6 +124,5 @@ def _basis(points: Array, stiffness: Any, mass: Array, k: int, kind: str) -> Bas
     weights = mass / area
     unnormalised = torch.from_numpy(vectors / np.sqrt(weights)[:, None])
     signs = canonical_signs(unnormalised, torch.from_numpy(weights)).numpy()
-    signs[0] = np.sign(vectors[:, 0].sum()) or 1.0
     normalized = np.ascontiguousarray(vectors * signs)
     return Basis(normalized, weights, values, points, {"method": kind, "area": area})
