@@ -30,7 +30,6 @@ BLOCK = 1 << 18  # numbers moved into a frame at once on a processor
 # sizes of a cloud whose eigenvalues, one over its square, are ordinary numbers
 SMALLEST, LARGEST = 1e-140, 1e140
 SOME = 1000  # rows that are looked at
-NINTH = 5e-9  # relative error of text of nine digits, which tells all numbers in float32 apart
 
 
 @dataclass(frozen=True)
@@ -134,8 +133,9 @@ def _is_cloud(each: object) -> bool:
 def _warn_of_rounding(array: Any) -> None:
     """Coordinates far from the origin that single precision has rounded, here or in a file: a step
     between two such numbers is ``eps max|x|``, and points of a surface lie about ``size / sqrt(n)``
-    apart. Areas and angles show a step of a fiftieth of that (2 % of an edge). Numbers in a
-    text of nine digits lie within a 24th of a step of the rounded ones; others lie anywhere."""
+    apart. Areas and angles show a step of a fiftieth of that (2 % of an edge). A text of
+    nine digits tells all numbers in float32 apart, and is off by at most ``5e-9 max|x|``, a 24th of
+    a step; numbers that were not rounded lie anywhere."""
     n = len(array)
     values = as_array(array[:: max(1, n // SOME)])
     if values.shape[1] != 3 or values.dtype.kind != "f":
@@ -144,7 +144,7 @@ def _warn_of_rounding(array: Any) -> None:
     step = float(np.finfo(np.float32).eps) * largest
     if not step > 0.02 * spacing > 0 or not np.isfinite(largest):
         return
-    rounded = np.abs(values - values.astype(np.float32)).max() <= NINTH * largest
+    rounded = np.abs(values - values.astype(np.float32)).max() <= step / 24
     whole = values.dtype.itemsize > 4 and (values == values.round()).all()  # as grids are
     if rounded and not whole:
         warn(
