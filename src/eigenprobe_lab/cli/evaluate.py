@@ -137,11 +137,7 @@ def scans(
 def _evaluate(
     shapes: list[Path], session: Session, jobs: int, figures: bool, **settings: Any
 ) -> None:
-    """Tables and figures, and a page with the figure and the numbers of the first method for every
-    shape.
-    """
-    from eigenprobe.viz.index import Index
-
+    """Tables and figures."""
     from ..evaluation.surfaces import Measure, run
     from ..paper.published import PAPER
 
@@ -156,20 +152,4 @@ def _evaluate(
     )
     result = run(shapes, measure, jobs, PAPER).write(folder, name)
     result.tell(session)
-    index, table = (
-        Index(folder, f"Measured in {name}"),
-        next(p for p in result.written if p.suffix == ".csv"),
-    )
-    for row in result.of(result.methods[0]):
-        drawn = sorted((folder / "figures").glob(f"{row['shape']}*.png"))
-        numbers = {
-            key: value
-            for key, value in row.items()
-            if key.startswith(("cosine", "discrepancy")) or key == "n"
-        }
-        index.done(
-            Path(row["shape"]), drawn[0] if drawn else table, method=row["method"], **numbers
-        )
-    index.failed(result.failed)
-    session.written[:0] = index.write()
     session.finish(f"measured {len(result.shapes)} shapes, {', '.join(result.methods)},")

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from eigenprobe.errors import InputError
-from eigenprobe.host.files import write_json, write_text
+from eigenprobe.host.files import write_json
 from eigenprobe.host.weights import drawing
 from eigenprobe.neighbors.layout import canonical_pose
 from eigenprobe.networks.spectral import (
@@ -35,16 +35,8 @@ from eigenprobe.training import RunSettings
 
 from ..shapes.stream import ShapeSettings, ShapeStream
 from .blocks import Blocks
-from .card import render
 from .recipes import recipe_kind
-from .reconstruction import (
-    dense_is_faster,
-    energies,
-    held_out_clouds,
-    measure,
-    misalignment,
-    relative_errors,
-)
+from .reconstruction import energies, held_out_clouds, measure, misalignment, relative_errors
 from .schedule import TimedSettings
 from .timed import TimedModule, train_timed
 
@@ -88,15 +80,12 @@ class PretrainModule(TimedModule):
         objective = Objective(relative=True)
         super().__init__(network, settings, objective=objective, precision=settings.precision)
         self._held: list[tuple[Tensor, Tensor]] = []
-        self._dense: bool | None = None
         self._blocks = Blocks[tuple[Smoother, Inputs]](settings.block, settings.passes)
 
     @torch.no_grad()
     def prepare(self, clouds: Tensor, generator: torch.Generator) -> tuple[Smoother, Inputs]:
         """All that does not depend on the weights."""
-        if self._dense is None:
-            self._dense = dense_is_faster(clouds)
-        smoother = diffusion(clouds, dense=self._dense)
+        smoother = diffusion(clouds, dense=clouds.is_cuda)  # which multiplies faster there
         pose = perturbed_pose(clouds, smoother, self.settings.augmentation, generator)
         return smoother, inputs(clouds, smoother, pose)
 
@@ -209,8 +198,5 @@ def pretrain(
     if trainer.is_global_zero:
         network = cast(SpectralNetwork, module.network).cpu().float()
         SpectralModel(network, facts).save_pretrained(folder / "model")
-        count = sum(p.numel() for p in network.parameters())
-        text = render(network.config, facts, count, (folder / "model").name)
-        write_text(folder / "model" / "README.md", text)
         write_json(folder / "history.json", facts)
     return folder / "model"

@@ -23,7 +23,6 @@ MODULES = {  # kind of recipe -> module of the laboratory that enters it
     "overfit": "factory.overfit",
     "pretrain": "factory.pretrain",
     "neighbours": "factory.neighbours",
-    "toy1d": "paper.toy1d",
     "paper_generalisation": "paper.generalisation",
     "images": "paper.images_recipe",
 }

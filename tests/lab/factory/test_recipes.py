@@ -6,22 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 from eigenprobe_lab.factory.recipes import load_recipe, run_recipe
 
 RECIPES = Path(__file__).resolve().parents[3] / "src" / "eigenprobe_lab" / "recipes"
-
-
-def test_toy_recipe(tmp_path):
-    written = run_recipe(RECIPES / "toy1d.yaml", tmp_path, ["steps=200", "probes=20000"])
-    assert (
-        Basis.load(written).k == 5
-        and (tmp_path / "toy1d.png").is_file()
-        and (tmp_path / "toy1d.md").is_file()
-    )
-    with pytest.raises(InputError, match="no key 'rate'"):
-        run_recipe(RECIPES / "toy1d.yaml", tmp_path, ["rate=1"])
 
 
 def test_shipped_recipes_are_known_by_name(tmp_path, monkeypatch):
@@ -56,7 +44,7 @@ def test_mistakes_are_named(tmp_path):
         load_recipe(tmp_path / "none.yaml")
     with pytest.raises(
         InputError,
-        match=r"no such recipe: overfitt \(did you mean overfit\?\); .*, overfit, .*, toy1d",
+        match=r"no such recipe: overfitt \(did you mean overfit\?\); .*, overfit, .*, pretrain",
     ):
         load_recipe("overfitt")
     (tmp_path / "list.yaml").write_text("- 1\n- 2")
