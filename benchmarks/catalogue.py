@@ -39,7 +39,7 @@ SCANNED = (
     *("surfaces/odedstein__goathead.obj", "mpz14/armadillo.obj", "mpz14/kitten.obj"),
 )
 TABLES = " ".join(f"{DATA}/embeddings/{name}.npz" for name in EMBEDDINGS)
-OURS = "--way ours --volumes 0 --no-figures"
+OURS = "--way ours --volumes 0"
 State = Literal["confirmed", "stale", "unconfirmed"]
 
 
@@ -76,7 +76,7 @@ RESULTS = {
     "neighbours.json": Result(
         _kept(
             "neighbours.json",
-            f"evaluate surfaces {DATA}/surfaces --points 500 1500 4000 --noise 0 0.01 --jobs 2",
+            f"evaluate neighbours {DATA}/surfaces --points 500 1500 --noise 0 0.01",
         ),
         "neighbours",
         {"n": 400},
@@ -90,10 +90,7 @@ RESULTS = {
         {"n": 400, "kinds": ["rings:4", "noise:0.01", "strays:0.05"]},
     ),
     "generalisation_mpz14.json": Result(
-        _kept(
-            "generalisation_mpz14.json",
-            f"reproduce generalisation {DATA}/mpz14 --way ours --no-figures",
-        ),
+        _kept("generalisation_mpz14.json", f"reproduce generalisation {DATA}/mpz14 --way ours"),
         "unseen",
         {"n": 300, "k": 10},
     ),

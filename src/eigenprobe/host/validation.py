@@ -61,6 +61,12 @@ def as_annotated(function: Callable[..., Any], arguments: dict[str, Any]) -> dic
     return arguments
 
 
+def checked(hint: Any, name: str, value: Any) -> Any:
+    """The value, where it is what a type asks; else an `InputError` with its name."""
+    kinds = _kinds(hint)
+    return _checked(kinds, name, value) if kinds else value
+
+
 @cache
 def _annotated(function: Callable[..., Any]) -> dict[str, list[Kind]]:
     """What every parameter asks; nothing where a part of its annotation is unknown."""

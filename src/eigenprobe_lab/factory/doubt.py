@@ -29,7 +29,7 @@ from eigenprobe.decomposition.indicators import NUMBERS, REASONS, describe, doub
 from eigenprobe.decomposition.settings import OperatorSettings, prepare
 from eigenprobe.eigen import rotate, solve
 from eigenprobe.eigen.span import RitzPairs
-from eigenprobe.geometry import oracle
+from eigenprobe.geometry import draw_surface, oracle
 
 from .classifier import learn
 
@@ -131,12 +131,7 @@ def mesh(
         found = oracle(v, f, 11)
         if found.eigenvalues[1] > 1e-3 * found.eigenvalues[10]:
             break
-    corners = v[f]
-    edges = corners[:, 1:] - corners[:, :1]
-    area = np.linalg.norm(np.cross(edges[:, 0], edges[:, 1]), axis=1)
-    face = rng.choice(len(f), 4 * n if even else n, p=area / area.sum())
-    r, s = np.sqrt(rng.random(len(face))), rng.random(len(face))
-    x = (corners[face] * np.c_[1 - r, r * (1 - s), r * s][:, :, None]).sum(1)
+    x = draw_surface((v, f), 4 * n if even else n, int(rng.integers(1 << 30))).points
     return Known(x[farthest_points(x, n, 0)] if even else x, found.eigenvalues[1:11], 2)
 
 

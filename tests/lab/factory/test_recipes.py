@@ -30,11 +30,11 @@ def test_mistakes_are_named(tmp_path):
         run_recipe(RECIPES / "overfit.yaml", tmp_path)
     mistakes = {
         "stepz=3": "no key 'stepz'",
-        "optimisation={rate: fast}": r"expected a number for optimisation\.rate, got 'fast'",
-        "probes.paper.sigma=wide": r"a list of 2 or null for probes\.paper\.sigma, got 'wide'",
+        "optimisation={rate: fast}": r"optimisation\.rate must be a finite number, got 'fast'",
+        "probes.paper.sigma=wide": r"sigma must be .* a pair of finite numbers or None, got 'wide'",
         "steps": "key=value",
         "k.more=1": "not a section",
-        "held_out=true": "expected a whole number for held_out, got True",
+        "held_out=true": "held_out must be a whole number, got True",
     }
     for change, message in mistakes.items():
         with pytest.raises(InputError, match=message) as error:
