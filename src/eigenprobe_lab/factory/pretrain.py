@@ -42,16 +42,6 @@ from .timed import TimedModule, train_timed
 
 
 @dataclass(frozen=True)
-class Augmentation:
-    """Rotations of up to about `turn` radians away from the canonical pose, for a `share` of the
-    clouds.
-    """
-
-    turn: float = 0.15
-    share: float = 0.7
-
-
-@dataclass(frozen=True)
 class PretrainSettings(TimedSettings):
     """Everything about a run. Graphs, diffusion and inputs cost more than a step of the network,
     hence the blocks.
@@ -59,7 +49,8 @@ class PretrainSettings(TimedSettings):
 
     network: SpectralConfig = field(default_factory=SpectralConfig)
     shapes: ShapeSettings = field(default_factory=ShapeSettings)
-    augmentation: Augmentation = field(default_factory=Augmentation)
+    turn: float = 0.15  # about how far clouds are turned from the canonical pose, radians
+    turned: float = 0.7  # share of them
     levels: tuple[float, ...] = (100.0, 30.0, 10.0, 4.0)
     alignment: float = 0.1
     precision: Literal["32", "bf16"] = "bf16"
@@ -86,7 +77,7 @@ class PretrainModule(TimedModule):
     def prepare(self, clouds: Tensor, generator: torch.Generator) -> tuple[Smoother, Inputs]:
         """All that does not depend on the weights."""
         smoother = diffusion(clouds, dense=clouds.is_cuda)  # which multiplies faster there
-        pose = perturbed_pose(clouds, smoother, self.settings.augmentation, generator)
+        pose = perturbed_pose(clouds, smoother, self.settings, generator)
         return smoother, inputs(clouds, smoother, pose)
 
     def clouds_loss(self, smoother: Smoother, seen: Inputs) -> Tensor:
@@ -158,16 +149,14 @@ class PretrainModule(TimedModule):
 
 
 def perturbed_pose(
-    clouds: Tensor, smoother: Smoother, how: Augmentation, generator: torch.Generator
+    clouds: Tensor, smoother: Smoother, how: PretrainSettings, generator: torch.Generator
 ) -> Tensor:
     """The canonical pose, turned a little about a random axis."""
     pose = canonical_pose(clouds, masses(smoother))
     b, device = len(clouds), clouds.device
     size = how.turn * torch.randn(b, 3, generator=generator, device=device)
-    size = size * (torch.rand(b, 1, generator=generator, device=device) < how.share)
-    x, y, z = size.unbind(-1)
-    zero = torch.zeros_like(x)
-    cross = torch.stack([zero, -z, y, z, zero, -x, -y, x, zero], -1).unflatten(-1, (3, 3))
+    size = size * (torch.rand(b, 1, generator=generator, device=device) < how.turned)
+    cross = torch.linalg.cross(torch.eye(3, device=device)[None], size[:, None])
     return pose @ torch.linalg.matrix_exp(cross)
 
 
