@@ -162,27 +162,24 @@ def inspect(points: Tensor, near: Tensor, distances: Tensor) -> Inspection:
 def _table(
     points: Tensor, centres: Tensor, near: Tensor, distances: Tensor, counts: list[int]
 ) -> Inspection:
-    d, tiny = points.shape[1], torch.finfo(points.dtype).tiny
-    known = [count for count in counts if count <= near.shape[1]]
+    (m, d), tiny = centres.shape, torch.finfo(points.dtype).tiny
+    known = torch.tensor([c for c in counts if c <= near.shape[1]], device=points.device)  # (C,)
     offsets = points[near[:, : known[-1]]] - centres[:, None]
-    reach, roundness, deviation = [], [], []
-    for count in known:
-        part = offsets[:, :count]
-        centred = part - part.mean(1, keepdim=True)
-        values = principal_axes(centred.mT @ centred)[0].clamp_min(0)
-        roundness.append(values[:, -2] / values[:, -1].clamp_min(tiny))
-        reach.append(distances[:, count - 1])
-        deviation.append(fit_quadrics(part).deviation if d == 3 else torch.zeros_like(reach[-1]))
-    around = query(centres, centres, min(AROUND, len(centres)))[0]
-
-    def usual(column: list[Tensor]) -> Tensor:
-        return torch.stack(column, 1)[around].median(1).values
-
-    leap = (distances[:, 1:9] / distances[:, :8].clamp_min(tiny)).median(0).values
-    several = int((leap > LEAP).nonzero()[-1]) + 1 if bool((leap > LEAP).any()) else 0
-    counted = torch.tensor(known, device=points.device)
-    columns = usual(reach), usual(roundness), usual(deviation)
-    return Inspection(centres, counted, *columns, 1 + several)
+    among = torch.arange(offsets.shape[1], device=points.device) < known[:, None]  # (C, k)
+    part = (among[..., None] * offsets[:, None]).flatten(0, 1)  # (m C, k, d)
+    mean = part.sum(1) / known.repeat(m)[:, None]
+    moment = part.mT @ part / known.repeat(m)[:, None, None] - mean[:, :, None] * mean[:, None]
+    values = principal_axes(moment)[0].clamp_min(0).view(m, -1, d)
+    reach = distances[:, known - 1]
+    deviation = torch.zeros_like(reach)
+    if d == 3:
+        deviation = fit_quadrics(part, among.repeat(m, 1)).deviation.view_as(reach)
+    roundness = values[..., -2] / values[..., -1].clamp_min(tiny)
+    around = query(centres, centres, min(AROUND, m))[0]
+    table = torch.stack([reach, roundness, deviation])[:, around].median(2).values
+    leap = (distances[:, 1:9] / distances[:, :8].clamp_min(tiny)).median(0).values > LEAP
+    several = int((leap * torch.arange(1, 1 + len(leap), device=leap.device)).max())
+    return Inspection(centres, known, *table, 1 + several)
 
 
 def outlier_network() -> nn.Sequential:
@@ -235,9 +232,14 @@ def describe(x: Tensor, near: Tensor, distances: Tensor) -> tuple[Tensor, Tensor
     foot = good[query(x[good], x[rows], 1)[0][:, 0]]
     chord = x[rows] - x[foot]
     length = chord.norm(dim=1).clamp_min(tiny)
-    flat_there, normal = _plane(x, near, foot)
+    around_both = x[near[torch.cat([foot, rows])]]
+    centred = around_both - around_both.mean(1, keepdim=True)
+    values, axes = principal_axes(centred.mT @ centred)
+    # Smallest over largest deviation of the nearest of either point.
+    flatness = (values[:, 0].clamp_min(0) / values[:, -1].clamp_min(tiny)).sqrt()
+    flat_there, flat_here = flatness.split(len(rows))
+    normal, own = axes[..., 0].split(len(rows))
     height = (chord * normal).sum(1).abs()
-    flat_here, own = _plane(x, near, rows)
     offsets = x[near[rows]] - x[rows, None]
     above = (offsets.mean(1) * own).sum(1).abs()
     one_sided = (offsets / offsets.norm(dim=2, keepdim=True).clamp_min(tiny)).mean(1).norm(dim=1)
@@ -263,16 +265,6 @@ def describe(x: Tensor, near: Tensor, distances: Tensor) -> tuple[Tensor, Tensor
         suspect.to(x.dtype).mean().expand(len(rows)),
     ]
     return rows, torch.stack(numbers, 1).float().clamp(-8, 8)
-
-
-def _plane(x: Tensor, near: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Smallest over largest deviation ``(s,)`` of the nearest of some points, and its direction."""
-    around = x[near[rows]]
-    centred = around - around.mean(1, keepdim=True)
-    values, axes = principal_axes(centred.mT @ centred)
-    spread = values.clamp_min(0)
-    ratio = (spread[:, 0] / spread[:, -1].clamp_min(torch.finfo(x.dtype).tiny)).sqrt()
-    return ratio, axes[..., 0]
 
 
 def removable(outliers: Tensor) -> Tensor:

@@ -90,7 +90,8 @@ def noise_level(graph: Graph) -> Tensor:
         return graph.distances.new_zeros(len(clouds))
     share = torch.arange(SAMPLES, dtype=torch.float64, device=graph.device) / SAMPLES
     rows = ((share * clouds.counts[:, None]).long() + clouds.first[:, None]).flatten()
-    more, few = (_quadrics(graph, rows, count).deviation.square() for count in (MORE, FEW))
+    both = torch.cat([torch.full_like(rows, MORE), torch.full_like(rows, FEW)])
+    more, few = _quadrics(graph, rows.repeat(2), both).deviation.square().split(len(rows))
     power = (MORE / FEW) ** 3
     noise = (power * few - more) / (power - 1) / _spacing2(graph, rows)
     lowest = noise.view(-1, SAMPLES).kthvalue(SAMPLES // 5, dim=1).values
@@ -115,11 +116,16 @@ def without_noise(graph: Graph) -> tuple[Graph, Tensor]:
     return replace(graph, points=points, distances=distances), noisy
 
 
-def _quadrics(graph: Graph, rows: Tensor, count: int) -> Quadrics:
-    """Quadrics through the nearest of some points; a list is filled up with its first one."""
-    near = graph.indices[rows, :count]
+def _quadrics(graph: Graph, rows: Tensor, count: Tensor | int) -> Quadrics:
+    """Quadrics through the nearest of some points, of which a list is filled up with its first
+    one."""
+    near = graph.indices[rows, :MORE]
     real = near != near[:, :1]
     real[:, 0] = True
+    real &= (
+        torch.arange(MORE, device=near.device)
+        < torch.as_tensor(count, device=near.device)[..., None]
+    )
     return fit_quadrics(graph.points[near] - graph.points[rows, None], real)
 
 

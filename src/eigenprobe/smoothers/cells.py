@@ -90,7 +90,9 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
     near = near if field is None else near.stretched_along(field, frames)
     frames, thin = planar_frames(near, frames)
     if points.shape[1] > 2:
-        cells = cell_edges(near, frames, thin, radius)
+        # A tilt of the planes by its rounding changes the weights by the square of that.
+        single = points.dtype if points.requires_grad else torch.float32
+        cells = cell_edges(near, frames, thin, radius, single)
         chord = points[cells.edges.tail] - points[cells.edges.head]
         frames = edge_frames(chord, cells.edges, cells.weight, 2, frames)
     cells = _joined(near, cell_edges(near, frames, thin, radius), frames)
@@ -135,7 +137,13 @@ class CellEdges(NamedTuple):
     rim: Tensor
 
 
-def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, radius: Tensor) -> CellEdges:
+def cell_edges(
+    near: Neighbours,
+    frames: Tensor,
+    thin: Tensor,
+    radius: Tensor,
+    precision: torch.dtype | None = None,
+) -> CellEdges:
     """Edges of the Voronoi cells of points, weighted by the mean of the cells of both ends; cells
     end at a ``radius (n,)`` over the spacing.
 
@@ -145,38 +153,33 @@ def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, radius: Tensor) -
     k, n = near.indices.shape[1], len(thin)
     few = min(CELLS.nearest, k)
     weight, rim = near.offsets.new_zeros((n, k)), near.offsets.new_zeros(n)
-    block = rows_at_once(thin.device, 4 * few)  # x, y, squares and ends of every neighbour
-    sixth = near.distances[:, min(RING, k) - 1]
-    ratio = near.distances[:, 0] / sixth
+    reach = torch.full_like(rim, torch.inf)
+
+    def measure(rows: Tensor, count: int) -> None:
+        block = rows_at_once(thin.device, 4 * count)  # x, y, squares and ends of every neighbour
+        for part in rows.split(block):
+            planes = _Planes.of(near, part, frames[part].to(precision), count)
+            sides, width, far = _measured(planes, _ends(planes), radius[part].to(planes.x))
+            weight[part, :count] = sides.mT.to(weight)
+            rim[part] = (width * planes.spacing.square()).to(rim)
+            reach[part] = (far * planes.spacing).to(reach)
+
+    ratio = near.distances[:, 0] / near.distances[:, min(RING, k) - 1]
     irregular = torch.minimum(ratio, ratio[near.indices[:, :few]].amin(1)) < CELLS.irregular
-
-    def measure(rows: Tensor, planes: _Planes, ends: Tensor) -> Tensor:
-        sides, width, reach = _measured(planes, ends, radius[rows])
-        weight[rows, : len(sides)], rim[rows] = sides.mT, width * planes.spacing.square()
-        return reach * planes.spacing
-
-    for rows in (~thin).nonzero()[:, 0].split(block):
-        nearest = _Planes.of(near, rows, frames[rows], few)
-        ends = _ends(nearest, slice(0, few), range(few))
-        reach = measure(rows, nearest, ends)
+    rows = torch.arange(n, device=thin.device)
+    for count in (few, min(few * 3 // 2, k), k):
+        measure(rows, count)
         # A neighbour beyond the list would be nearer than twice the farthest corner.
-        wide = irregular[rows] & (2 * reach > near.distances[rows, few - 1])
-        wide = wide.nonzero()[:, 0]
-        if len(wide) and few < k:
-            planes = _Planes.of(near, rows[wide], frames[rows[wide]], k)
-            before = _ends(planes, slice(0, few), range(few, k), ends[..., wide])
-            measure(
-                rows[wide], planes, torch.cat([before, _ends(planes, slice(few, k), range(k))], 1)
-            )
-    for rows in thin.nonzero()[:, 0].split(block):
-        planes = _Planes.of(near, rows, frames[rows], k)
-        measure(rows, planes, _ends(planes, slice(0, k), range(k)))
+        beyond = irregular & (2 * reach > near.distances[:, count - 1])
+        rows = rows[(thin | beyond)[rows]]
+        if not len(rows):
+            break
     kept = weight.detach() > torch.finfo(weight.dtype).eps
     edges, place = undirected(near.indices, kept)
     total = weight.new_zeros(len(edges)).index_add(0, place, weight[kept])
     says = torch.bincount(place, minlength=len(edges))  # ends whose list has the other
     own, other = kept.nonzero()[:, 0], near.indices[kept]
-    for part in (says[place] == 1).nonzero()[:, 0].split(16 * block):
+    for part in (says[place] == 1).nonzero()[:, 0].split(rows_at_once(thin.device, k)):
         says[place[part]] += (near.indices[other[part]] == own[part, None]).any(1)
     return CellEdges(edges, total / says, rim)
 
@@ -195,10 +198,10 @@ class _Planes(NamedTuple):
 
     @classmethod
     def of(cls, near: Neighbours, rows: Tensor, frames: Tensor, count: int) -> _Planes:
-        tiny = torch.finfo(frames.dtype).tiny
         real = torch.as_tensor(near.real, device=rows.device).expand(len(near.indices))[rows, None]
         asked = torch.arange(count, device=rows.device) < real
-        offsets = near.offsets[rows, :count].permute(2, 1, 0).contiguous()  # (d, k, r)
+        tiny = torch.finfo(frames.dtype).tiny
+        offsets = near.offsets[rows, :count].to(frames).permute(2, 1, 0).contiguous()  # (d, k, r)
         length = offsets.square().sum(0).clamp_min(tiny).sqrt()  # a copy has derivatives, of 0
         x, y = (_inner(offsets, axis) for axis in frames.permute(2, 1, 0).contiguous())
         size = (x.square() + y.square()).clamp_min(tiny).sqrt()
@@ -218,33 +221,35 @@ def _inner(offsets: Tensor, axis: Tensor) -> Tensor:
     return total
 
 
-def _ends(planes: _Planes, own: slice, others: range, ends: Tensor | None = None) -> Tensor:
-    """How far along its bisector, ahead and behind, the cell reaches towards its ``own`` neighbours
+def _ends(planes: _Planes) -> Tensor:
+    """How far along its bisector, ahead and behind, the cell reaches towards each neighbour
     ``(2, k, r)``.
 
     The edge towards ``p`` lies on the bisector ``p / 2 + t J p``; every other neighbour ``q``
-    leaves the side ``t <Jp, q> <= (|q|^2 - <p, q>) / 2`` of it.  ``ends`` are those that earlier
-    neighbours leave.  A neighbour in the same direction divides by zero: the bisector of a nearer
-    one leaves nothing of it.  Penalties on the other side stand for comparisons, which take five
-    times as long.
+    leaves the side ``t <Jp, q> <= (|q|^2 - <p, q>) / 2`` of it.  A neighbour in the same direction
+    divides by zero: the bisector of a nearer one leaves nothing of it.  Penalties on the other side
+    stand for comparisons, which take five times as long.
     """
-    x, y, far = planes.x[own], planes.y[own], float(torch.finfo(planes.x.dtype).max) ** 0.25
+    x, y, far = planes.x, planes.y, float(torch.finfo(planes.x.dtype).max) ** 0.25
     more = 1 + 2 * torch.finfo(x.dtype).eps  # no neighbour hides another at its place
     squared = torch.where(planes.same, more * planes.squared, far)
     zero, large = squared.new_zeros(()), squared.new_full((), far)
-    ahead, behind = (torch.full_like(x, far),) * 2 if ends is None else ends.unbind()
-    for q in others:
-        side = torch.addcmul(zero, x, planes.y[q]).addcmul_(y, planes.x[q], value=-1)
-        room = torch.addcmul(squared[q], x, planes.x[q], value=-1).addcmul_(
-            y, planes.y[q], value=-1
-        )
-        if own.start <= q < own.stop:
-            room[q - own.start] = far
+    own = torch.eye(len(x), dtype=torch.bool, device=x.device)[..., None]
+    ahead = behind = torch.full_like(x, far)
+    size = rows_at_once(x.device, 4 * x.numel())
+    for u, v, length, itself in zip(
+        *(each[:, None].split(size) for each in (x, y, squared)), own.split(size), strict=True
+    ):
+        side = torch.addcmul(zero, x, v).addcmul_(y, u, value=-1)  # (q, k, r)
+        room = torch.addcmul(length, x, u, value=-1).addcmul_(y, v, value=-1)
+        room = room.masked_fill(itself, far)
         if side.requires_grad:
             side = torch.where(side == 0, 1 / far, side)
         bound = room / side.abs()
-        ahead = torch.minimum(ahead, torch.addcmul(bound, side.clamp_max(0), large, value=-1))
-        behind = torch.minimum(behind, torch.addcmul(bound, side.clamp_min(0), large))
+        left = torch.addcmul(bound, side.clamp_max(0), large, value=-1)
+        ahead = torch.minimum(ahead, left.amin(0))
+        left = torch.addcmul(bound, side.clamp_min(0), large)
+        behind = torch.minimum(behind, left.amin(0))
     return torch.stack([ahead, behind])
 
 
