@@ -102,7 +102,7 @@ Outcome = tuple[Path, str, str]  # a file, "made", "kept" or "failed", and why
 
 @dataclass(frozen=True)
 class Summary:
-    """What was done: files ``made`` now, ``kept`` from before, ``failed`` with the reason; where."""
+    """Files ``made`` now, ``kept`` from before, ``failed`` with the reason; where."""
 
     made: list[Path]
     kept: list[Path]

@@ -211,8 +211,8 @@ def train(inputs: Tensor, errors: Tensor, epochs: int = 300, seed: int = 0) -> n
     torch.manual_seed(seed)
     target = (errors > WRONG).float()
     weight = torch.where(errors > WRONG, 1.0, torch.where(errors < RIGHT, FALSE, 0.2))
-    how = {"epochs": epochs, "rate": 1e-2, "batch": 256, "least": 1e-2, "noise": 0.05}
-    return learn(doubt_network(), inputs, target, weight, **how)
+    network, columns = doubt_network(), (inputs, target, weight)
+    return learn(network, *columns, epochs=epochs, rate=1e-2, batch=256, least=1e-2, noise=0.05)
 
 
 def reference(right: Tensor) -> Tensor:

@@ -201,8 +201,8 @@ def train(inputs: Tensor, labels: Tensor, epochs: int = 60, seed: int = 0) -> nn
     """The network that tells the labels; a point of the surface counts `CAREFUL` outliers."""
     torch.manual_seed(seed)
     weight = torch.where(labels > 0, 1.0, CAREFUL)
-    how = {"epochs": epochs, "rate": 3e-3, "batch": 4096, "least": 1e-3}
-    return learn(outlier_network(), inputs, labels, weight, **how)
+    network = outlier_network()
+    return learn(network, inputs, labels, weight, epochs=epochs, rate=3e-3, batch=4096, least=1e-3)
 
 
 CAREFUL = 3.0  # a point lost on a sparse side is a larger hole than an outlier left is a bridge

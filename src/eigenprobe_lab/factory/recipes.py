@@ -149,12 +149,12 @@ def _value(value: Any, wanted: Any, kind: str, name: str) -> Any:
     union = get_origin(wanted) in (Union, UnionType)
     options = get_args(wanted) if union else (wanted,)
     section = next(filter(is_dataclass, options), None)
-    if section is not None and not (union and not isinstance(value, Mapping)):
+    if section is not None and (isinstance(value, Mapping) or not union):
         return build_settings(section, value, kind, f"{name}.")  # type: ignore[arg-type]
     if isinstance(value, str):
         for convert in {float, Path} & set(options):
             with suppress(ValueError):
                 value = convert(value)
-    elif isinstance(value, list) and tuple in map(get_origin, options):
+    elif isinstance(value, list) and any(get_origin(each) is tuple for each in options):
         value = tuple(value)
     return checked(wanted, name, value)

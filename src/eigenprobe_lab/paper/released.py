@@ -37,7 +37,8 @@ from .overfit import RUN, Watched, feedforward, measure_bases
 from .variants import PostNorm
 
 POINTS = 2500
-PROBES = Probes(1000, steps=(20, 40), k=(10, 20), sigma=(0.01, 0.2), vary="step")
+STEPS, NEIGHBOURS, SIGMA = (20, 40), (10, 20), (0.01, 0.2)
+PROBES = Probes(1000, steps=STEPS, k=NEIGHBOURS, sigma=SIGMA, vary="step")
 SCHEDULE = Optimisation(
     5000, rate=1e-3, final_rate=1e-5, warmup=0, weight_decay=0.01, betas=(0.9, 0.999), clip=0.01
 )
@@ -52,7 +53,7 @@ class Resampled(Fresh):
         drawn = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
         k, steps = (
             int(torch.randint(low, high + 1, (), generator=drawn))
-            for low, high in (_range(self.probes.k), _range(self.probes.steps))
+            for low, high in (NEIGHBOURS, STEPS)
         )
         assert isinstance(batch.probes, PaperDraw)
         return replace(batch, probes=partial(smoothed, batch.probes.graph, self.probes, k, steps))
@@ -65,7 +66,7 @@ def smoothed(
     of its own that all probes share: one sparse matrix per step.
     """
     graph = graph.truncate(k)
-    n, (low, high) = graph.n, _range(probes.sigma)
+    n, (low, high) = graph.n, SIGMA
     signal = seed_signal(n, probes.count, "uniform", graph.distances, generator)
     shares = torch.rand(steps, generator=generator, device=signal.device)
     starts = torch.arange(0, n * k + 1, k, device=signal.device)
@@ -74,10 +75,6 @@ def smoothed(
         matrix = torch.sparse_csr_tensor(starts, graph.indices.flatten(), weights.flatten(), (n, n))
         signal = matrix @ signal
     return signal[None]
-
-
-def _range(value: Any) -> tuple[Any, Any]:
-    return value if isinstance(value, tuple) else (value, value)
 
 
 def learn_released(
