@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -73,19 +73,19 @@ class Inspection:
     deviation: Tensor
     copies: int
 
-    @property
+    @cached_property
     def labels(self) -> Tensor:
         """The dimension ``(m,)`` at every centre: 1, 2 or 3."""
         sided, flat = self._lasting.any(1), (self.deviation < FLAT * self.reach).any(1)
         found = torch.where(sided, torch.where(flat, 2, 3), 1)
         return found.clamp_max(self.centres.shape[1])
 
-    @property
+    @cached_property
     def scale(self) -> Tensor:
         """The place ``(m,)`` in ``counts`` of the first scale that has neighbours on all sides."""
         return self._lasting.int().argmax(1)  # the first of all where none has
 
-    @property
+    @cached_property
     def spacing(self) -> Tensor:
         """Mean distance ``(m,)`` of samples on the manifold."""
         return self.at(self.reach) * (math.pi / (self.counts[self.scale] + 1)) ** 0.5
@@ -121,7 +121,7 @@ class Inspection:
             f"{NAMES[dimension]}"
         )
 
-    @property
+    @cached_property
     def _lasting(self) -> Tensor:
         sided = self.roundness > ROUND
         return sided & torch.cat([sided[:, 1:], sided[:, -1:]], 1)

@@ -167,7 +167,7 @@ def cell_edges(
     ratio = near.distances[:, 0] / near.distances[:, min(RING, k) - 1]
     irregular = torch.minimum(ratio, ratio[near.indices[:, :few]].amin(1)) < CELLS.irregular
     rows = torch.arange(n, device=thin.device)
-    for count in (few, min(few * 3 // 2, k), k):
+    for count in (few, k):
         measure(rows, count)
         # A neighbour beyond the list would be nearer than twice the farthest corner.
         beyond = irregular & (2 * reach > near.distances[:, count - 1])
