@@ -39,7 +39,7 @@ SCANNED = (
     *("surfaces/odedstein__goathead.obj", "mpz14/armadillo.obj", "mpz14/kitten.obj"),
 )
 TABLES = " ".join(f"{DATA}/embeddings/{name}.npz" for name in EMBEDDINGS)
-OURS = "--way ours --volumes 0 --no-figures"
+OURS = "--way ours --volumes 0"
 State = Literal["confirmed", "stale", "unconfirmed"]
 
 
@@ -76,7 +76,7 @@ RESULTS = {
     "neighbours.json": Result(
         _kept(
             "neighbours.json",
-            f"evaluate surfaces {DATA}/surfaces --points 500 1500 4000 --noise 0 0.01 --jobs 2",
+            f"evaluate neighbours {DATA}/surfaces --points 500 1500 --noise 0 0.01",
         ),
         "neighbours",
         {"n": 400},
@@ -84,16 +84,13 @@ RESULTS = {
     "scans.json": Result(
         _kept(
             "scans.json",
-            f"evaluate scans {' '.join(f'{DATA}/{name}' for name in SCANNED)} --jobs 2",
+            f"evaluate scans {' '.join(f'{DATA}/{name}' for name in SCANNED)} --points 2000",
         ),
         "scans",
         {"n": 400, "kinds": ["rings:4", "noise:0.01", "strays:0.05"]},
     ),
     "generalisation_mpz14.json": Result(
-        _kept(
-            "generalisation_mpz14.json",
-            f"reproduce generalisation {DATA}/mpz14 --way ours --no-figures",
-        ),
+        _kept("generalisation_mpz14.json", f"reproduce generalisation {DATA}/mpz14 --way ours"),
         "unseen",
         {"n": 300, "k": 10},
     ),
@@ -118,9 +115,8 @@ RESULTS = {
     "scale_cpu.json": _bench("scale", "decomposition", **CLOUD),
     "scale_cuda.json": _bench("scale --device cuda", "decomposition", **CLOUD),
     "noisy_cuda.json": _bench("noisy --device cuda", "noisy", n=4000, k=12),
-    "sweep_cpu.json": _bench("sweep --rows 10000 --device cpu --umap", "table", n=300, k=6),
-    "sweep_cuda.json": _bench(
-        "sweep --rows 10000 --large 1000000 300000 --device cuda --minutes 4", "table", n=300, k=6
+    "sweep_*.json": _bench(
+        "sweep --rows 10000 --large 300000 --device cuda --minutes 1", "table", n=300, k=6
     ),
     "robustness.json": _bench(
         f"robustness {DATA}/mpz14", "alignment", **SHAPE, methods=["direct", "pretrained"]
@@ -137,8 +133,8 @@ RESULTS = {
     ),
     "training_cpu.json": _bench("training loss step --device cpu", "loss", n=300, k=8, m=40),
     "training_cuda.json": _bench("training loss step --device cuda", "loss", n=300, k=8, m=40),
-    "training_shapes_cuda.json": _bench(
-        "training shapes --device cuda", "fit", n=300, k=6, steps=3
+    "training_shapes_*.json": _bench(
+        "training shapes --device cuda --steps 300", "fit", n=300, k=6, steps=3
     ),
     "paper_overfit*.json": _bench(
         "paper overfit --data carried/overfit --device cuda", "paper_overfit", n=300, k=10, steps=3

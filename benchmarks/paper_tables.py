@@ -90,7 +90,8 @@ def verdicts(results: Path) -> str:
         if collection(row["shape"]) == "MPZ14"
     ]
     solids = files.rows("generalisation_mpz14", stage="feed-forward", domain="volume")
-    steps = files.content("paper_generalisation").get("facts", {}).get("steps", "no")
+    about = files.content("paper_generalisation").get("facts", {})
+    seen = "real meshes" if about.get("options", {}).get("training") else "procedural shapes"
     mass = {row["mass"]: row for row in files.rows("probes_mass")}
     free = {row["features"]: row for row in files.rows("paper_image_loss")}
     mpz14 = dict(zip((f"k<={k}" for k in LEVELS), COLLECTIONS["MPZ14"], strict=True))
@@ -167,8 +168,8 @@ def verdicts(results: Path) -> str:
             "Not tested",
             "one network for all shapes, |cosine| k ≤ 10 / 20 / 50",
             cell([mpz14], THREE) + " (105 shapes)",
-            f"{cell(unseen, THREE)} ({len(unseen)} shapes) after {steps} steps on "
-            "procedural shapes",
+            f"{cell(unseen, THREE)} ({len(unseen)} shapes) after {about.get('steps', 'no')} "
+            f"steps on {seen}",
         ),
         (
             "",

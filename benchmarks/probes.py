@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.bandwidth import learned_sigma
 from benchmarks.record import existing, facts, write
 from eigenprobe import decompose, geometry
 from eigenprobe.errors import InputError
@@ -35,7 +36,6 @@ from eigenprobe_lab.evaluation.fitted import SAMPLE_SEED
 from eigenprobe_lab.evaluation.reports import grouped, markdown, mean_row
 from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.evaluation.surfaces import levels
-from eigenprobe_lab.factory.scale import learn_scale
 from eigenprobe_lab.paper.overfit import covariance
 from eigenprobe_lab.paper.published import NINE
 
@@ -50,7 +50,7 @@ LOSSES = {
 def learned(sample: Sample, o: argparse.Namespace) -> list[dict[str, Any]]:
     points, k = torch.as_tensor(sample.points, dtype=torch.float64), min(o.k, 20)
     sigmas = {"default": None, "the paper's .101": 0.101 * Frame.of(points).scale}
-    sigmas["learned: geometry of a step"] = learn_scale(points, dimension=2).sigma
+    sigmas["learned: geometry of a step"] = learned_sigma(points)
     rows = []
     for name, sigma in sigmas.items():
         options = {"smoother": "row", "neighbours": 15, "bandwidth": sigma, "dimension": 2}

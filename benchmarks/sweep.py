@@ -2,12 +2,12 @@
 well.
 
     python -m benchmarks.sweep [KIND ...] [--rows 10000 30000] [--large 300000] [--device cpu]
-                               [--umap] [--minutes 4] [--more]
+                               [--minutes 4]
 
 A kind is a table (n, d) with labels, one label where it has no groups. Of every kind and size:
 seconds of a fit, memory above what the process held, the adjusted Rand index of k-means in the
 embedding and of the nearest mean of a group (where there are groups), the largest residual and the
-solver; UMAP's seconds beside them. Sizes of ``--large`` are those of `LARGE` only. Groups are
+solver. Sizes of ``--large`` are those of `LARGE` only. Groups are
 k-means clusters of at most 20,000 rows. A failure is a row with its message. After ``--minutes`` no
 further kind is begun; the file is whole after every row.
 """
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
-from benchmarks.record import best_device, clock, earlier, facts, peak, write
+from benchmarks.record import best_device, clock, facts, peak, write
 from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.host.files import plain
 from eigenprobe_lab.evaluation import reports as tables
@@ -31,7 +31,6 @@ from eigenprobe_lab.evaluation import reports as tables
 Table = tuple[Any, np.ndarray]
 SCORED = 20_000  # rows whose clusters are compared with their groups
 MOST = 50  # coordinates, however many groups
-UMAP_ROWS = 10_000  # up to which UMAP is timed beside: minutes above
 # of any size: graphs without a small dimension first, then the others in which solvers or memory
 # may fail
 LARGE = (
@@ -139,7 +138,7 @@ KINDS: dict[str, Callable[[np.random.Generator, int], Table]] = {
 }
 
 
-def measure(kind: str, n: int, device: str, umap: bool = False, seed: int = 0) -> dict[str, Any]:
+def measure(kind: str, n: int, device: str, seed: int = 0) -> dict[str, Any]:
     """One row: a kind at a size."""
     x, labels = KINDS[kind](np.random.default_rng([seed, n]), n)
     groups = len(np.unique(labels))
@@ -162,15 +161,6 @@ def measure(kind: str, n: int, device: str, umap: bool = False, seed: int = 0) -
         row["ARI"] = rand_index(model.embedding_, labels, seed)
         if not issparse(x):
             row["ARI of nearest centres"] = nearest_centres(x, labels, seed)
-    if umap:
-        from umap import UMAP
-
-        start, busy = clock(device), time.process_time()
-        UMAP(metric=model.metric_, random_state=seed, n_jobs=1).fit(x)
-        row |= {
-            "seconds of UMAP": clock(device) - start,
-            "CPU seconds of UMAP": time.process_time() - busy,
-        }
     return row
 
 
@@ -208,18 +198,12 @@ def main() -> None:
     )
     parser.add_argument("--minutes", type=float, help="after which no further kind is begun")
     parser.add_argument("--device", default=best_device())
-    parser.add_argument(
-        "--more", action="store_true", help="keep other rows of the file, if it is confirmed"
-    )
-    parser.add_argument("--umap", action="store_true", help="UMAP's seconds beside ours")
     o = parser.parse_args()
     if unknown := set(o.kinds) - set(KINDS):
         parser.error(f"expected kinds among {', '.join(KINDS)}, got {', '.join(sorted(unknown))}")
     warnings.filterwarnings("ignore")
     rows: list[dict[str, Any]] = []
-    began, peers = time.perf_counter(), ("umap-learn",) if o.umap else ()
-    about = facts("sweep", o.device, o, peers=peers)
-    known = earlier(f"sweep_{o.device}.json", about["device"]) if o.more else {}
+    began, about = time.perf_counter(), facts("sweep", o.device, o)
     large = [kind for kind in LARGE if not o.kinds or kind in o.kinds]
     sizes = [(n, kind) for n in o.large for kind in large] + [
         (n, kind) for n in o.rows for kind in o.kinds or KINDS
@@ -227,18 +211,10 @@ def main() -> None:
     for n, kind in sizes:
         if o.minutes is not None and time.perf_counter() - began > 60 * o.minutes:
             break
-        rows.append(measure(kind, n, o.device, o.umap and n <= UMAP_ROWS))
+        rows.append(measure(kind, n, o.device))
         print(rows[-1], flush=True)
-        new = {(row["kind"], row["rows"]) for row in rows}
-        kept = [row for row in known.get("rows", []) if (row["kind"], row["rows"]) not in new]
-        every = sorted(
-            kept + plain(rows), key=lambda row: (row["rows"], list(KINDS).index(row["kind"]))
-        )
-        made = [*known.get("commands", []), about["command"]]
-        write(
-            f"sweep_{o.device}.json",
-            about | {"commands": made, "left": len(sizes) - len(rows), "rows": every},
-        )
+        every = sorted(plain(rows), key=lambda row: (row["rows"], list(KINDS).index(row["kind"])))
+        write(f"sweep_{o.device}.json", about | {"left": len(sizes) - len(rows), "rows": every})
     print(tables.markdown(rows))
 
 

@@ -56,7 +56,7 @@ SHORTER = {
     "eigenprobe features": "--model weights",
     "eigenprobe cache": "--jobs 1",
     "eigenprobe view": "--port 18090",
-    "eigenprobe reproduce generalisation": "-k 10 --n 250 --volumes 0 --no-figures --steps 3",
+    "eigenprobe reproduce generalisation": "-k 10 --n 250 --volumes 0 --steps 3",
     "eigenprobe reproduce images": "--runs 1 --n 120 --ks 2 --methods pca direct",
     "eigenprobe reproduce all": "--way paper",
     "eigenprobe reproduce toy1d": "--steps 20 --probes 2000",
@@ -136,10 +136,7 @@ def test_examples_in_docstrings(
 def _run(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     for prefix, extra in SHORTER.items():
         if command.startswith(prefix):
-            other = (
-                prefix == "eigenprobe evaluate surfaces" and "--points" in command
-            )  # which takes none of these
-            command = command if other else _with(command, extra)
+            command = _with(command, extra)
             break
     words = shlex.split(command)
     if words[0] == "eigenprobe":

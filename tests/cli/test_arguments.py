@@ -22,7 +22,7 @@ from eigenprobe.errors import EigenprobeWarning, InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 Run = Callable[..., tuple[int, str, str]]
-GROUPS = {"evaluate": ("surfaces", "volumes", "scans")}
+GROUPS = {"evaluate": ("surfaces", "neighbours", "volumes", "scans")}
 GROUPS |= {"reproduce": ("toy1d", "overfit", "generalisation", "images", "all")}
 ALONE = ("decompose", "embed", "encode", "cache", "features", "view", "export", "demo")
 LEAVES = [*ALONE, *(f"{group} {name}" for group, names in GROUPS.items() for name in names)]

@@ -61,6 +61,12 @@ def as_annotated(function: Callable[..., Any], arguments: dict[str, Any]) -> dic
     return arguments
 
 
+def checked(hint: Any, name: str, value: Any) -> Any:
+    """The value, where it is what a type asks; else an `InputError` with its name."""
+    kinds = _kinds(hint)
+    return _checked(kinds, name, value) if kinds else value
+
+
 @cache
 def _annotated(function: Callable[..., Any]) -> dict[str, list[Kind]]:
     """What every parameter asks; nothing where a part of its annotation is unknown."""
@@ -156,13 +162,17 @@ def _numeric(value: Any, finite: bool = True) -> bool:
     return real and (not finite or bool(np.isfinite(array).all()))
 
 
+def _real(x: object) -> bool:
+    return isinstance(x, Real) and not isinstance(x, bool)
+
+
 class Numbers:
     """Stands for ``Array`` in an annotation."""
 
 
 SIMPLE: dict[Any, Kind] = {
     int: ("a whole number", lambda x: isinstance(x, Integral) and not isinstance(x, bool)),
-    float: ("a finite number", lambda x: isinstance(x, Real) and abs(float(x)) < float("inf")),
+    float: ("a finite number", lambda x: _real(x) and abs(float(x)) < float("inf")),
     bool: ("True or False", lambda x: type(x).__name__ == "bool"),
     str: ("a text", lambda x: isinstance(x, str)),
     os.PathLike[str]: ("a path", lambda x: isinstance(x, os.PathLike)),

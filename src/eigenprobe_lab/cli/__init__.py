@@ -6,11 +6,11 @@ from cyclopts import App
 
 
 def evaluation() -> App:
-    """``evaluate surfaces | volumes | scans``."""
+    """``evaluate surfaces | neighbours | volumes | scans``."""
     from . import evaluate
 
     app = App("evaluate", help="Measure methods against the cotangent oracle, with peers beside.")
-    for command in (evaluate.surfaces, evaluate.volumes, evaluate.scans):
+    for command in (evaluate.surfaces, evaluate.neighbours, evaluate.volumes, evaluate.scans):
         app.command(command)
     return app
 

@@ -1,4 +1,4 @@
-"""Commands that measure against an oracle: ``evaluate surfaces|volumes|scans``."""
+"""Commands that measure against an oracle: ``evaluate surfaces|neighbours|volumes|scans``."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from eigenprobe.cli.session import SHARED, K, Samples, Session, Switch
-from eigenprobe.errors import InputError
 
 Measured = Literal["direct", "network", "pretrained", "robust", "oracle"]
 
@@ -17,21 +16,15 @@ def surfaces(
     methods: list[Measured] = ["direct", "robust"],  # noqa: B006
     n: Samples = 4000,
     k: K = 50,
-    points: list[int] = [],  # noqa: B006
-    noise: list[float] = [0.0],  # noqa: B006
     figures: Switch = True,
     jobs: int = 1,
     session: Session = SHARED,
 ) -> None:
     """Alignment with the cotangent oracle on meshes, with the paper's columns and figures.
 
-    With --points, which neighbours are real is measured instead: plain, learned, cut by an oracle,
-    robust_laplacian.
-
     For example:
 
         eigenprobe evaluate surfaces meshes/
-        eigenprobe evaluate surfaces meshes/ --points 500 1500 4000 --noise 0 0.01
         eigenprobe evaluate surfaces bunny.obj --methods direct pretrained --samples 1500
 
     Args:
@@ -40,32 +33,38 @@ def surfaces(
             itself
         n: points of each shape (farthest points of its vertices)
         k: basis size
-        points: sizes of the clouds on which ways to choose neighbours are compared
-        noise: standard deviations of noise to add, of the radius (with --points)
         figures: draw the figures
         jobs: shapes in parallel, -1 for one per core
     """
-    usual = (
-        {"methods": ["direct", "robust"], "n": 4000, "k": 50, "figures": True}
-        if points
-        else {"noise": [0.0]}
-    )
-    given = {"methods": methods, "n": n, "k": k, "figures": figures, "noise": noise}
-    for name, value in usual.items():
-        if given[name] != value:
-            option = {"n": "--samples", "k": "-k", "figures": "--no-figures"}.get(name, f"--{name}")
-            raise InputError(
-                f"{option} does nothing {'with' if points else 'without'} --points: leave it out"
-            )
-    if points:
-        from ..evaluation.neighbours import NeighbourMeasure, compare_neighbours
-
-        measure = NeighbourMeasure(tuple(points), tuple(noise), seed=session.seed)
-        folder = session.folder("neighbours")
-        compare_neighbours(shapes, measure, jobs).write(folder, "neighbours").tell(session)
-        session.finish(f"measured neighbours at {', '.join(map(str, points))} points")
-        return
     _evaluate(shapes, session, jobs, figures, methods=methods, n=n, k=k)
+
+
+def neighbours(
+    shapes: list[Path],
+    *,
+    points: list[int] = [500, 1500, 4000],  # noqa: B006
+    noise: list[float] = [0.0],  # noqa: B006
+    jobs: int = 1,
+    session: Session = SHARED,
+) -> None:
+    """Which neighbours are real: plain, learned, cut by an oracle, robust_laplacian.
+
+    For example:
+
+        eigenprobe evaluate neighbours meshes/ --points 500 1500 --noise 0 0.01
+
+    Args:
+        shapes: mesh files, or folders of them
+        points: sizes of the clouds
+        noise: standard deviations of noise to add, of the radius
+        jobs: shapes in parallel, -1 for one per core
+    """
+    from ..evaluation.neighbours import NeighbourMeasure, compare_neighbours
+
+    measure = NeighbourMeasure(tuple(points), tuple(noise), seed=session.seed)
+    folder = session.folder("neighbours")
+    compare_neighbours(shapes, measure, jobs).write(folder, "neighbours").tell(session)
+    session.finish(f"measured neighbours at {', '.join(map(str, points))} points")
 
 
 def volumes(
@@ -137,11 +136,7 @@ def scans(
 def _evaluate(
     shapes: list[Path], session: Session, jobs: int, figures: bool, **settings: Any
 ) -> None:
-    """Tables and figures, and a page with the figure and the numbers of the first method for every
-    shape.
-    """
-    from eigenprobe.viz.index import Index
-
+    """Tables and figures."""
     from ..evaluation.surfaces import Measure, run
     from ..paper.published import PAPER
 
@@ -156,20 +151,4 @@ def _evaluate(
     )
     result = run(shapes, measure, jobs, PAPER).write(folder, name)
     result.tell(session)
-    index, table = (
-        Index(folder, f"Measured in {name}"),
-        next(p for p in result.written if p.suffix == ".csv"),
-    )
-    for row in result.of(result.methods[0]):
-        drawn = sorted((folder / "figures").glob(f"{row['shape']}*.png"))
-        numbers = {
-            key: value
-            for key, value in row.items()
-            if key.startswith(("cosine", "discrepancy")) or key == "n"
-        }
-        index.done(
-            Path(row["shape"]), drawn[0] if drawn else table, method=row["method"], **numbers
-        )
-    index.failed(result.failed)
-    session.written[:0] = index.write()
     session.finish(f"measured {len(result.shapes)} shapes, {', '.join(result.methods)},")

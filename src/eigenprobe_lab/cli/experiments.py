@@ -213,7 +213,6 @@ def generalisation(
     steps: int = 2000,
     training: Path | None = None,
     volumes: int = 6,
-    figures: Switch = True,
     quick: bool = False,
     resume: Resume = "auto",
     session: Session = SHARED,
@@ -239,7 +238,6 @@ def generalisation(
         training: meshes that the paper's way is trained on (npz, NAME/v and NAME/f); procedural
             shapes unless given
         volumes: how many closed shapes to measure on points inside them too
-        figures: draw the figures
         quick: small sizes: does it run?
         resume: auto goes on from the checkpoints in the output folder, never trains again
     """
@@ -254,7 +252,7 @@ def generalisation(
 
     folder, run = _begin("generalisation", resume, session, logs=True)
     if quick:
-        n, k, volumes, figures, steps = min(n, 300), min(k, 20), 0, False, min(steps, 40)
+        n, k, volumes, steps = min(n, 300), min(k, 20), 0, min(steps, 40)
     recipe, files = (
         theirs.GeneralisationRecipe(steps, points=n, k=k, seed=session.seed, training=training),
         find_shapes(shapes),
@@ -265,8 +263,7 @@ def generalisation(
     report = unseen.Generalisation([], {}, {"n": n, "k": k}, published=printed)
     if way != "paper":
         network = SpectralModel.from_pretrained(model)
-        drawn = folder if figures else None
-        comparison = pretrained.Comparison(network, n, k, session.seed, run.device, volumes, drawn)
+        comparison = pretrained.Comparison(network, n, k, session.seed, run.device, volumes)
         report = pretrained.run(files, comparison, published=printed)
     if way != "ours":
         read = samples.Sample.of_file

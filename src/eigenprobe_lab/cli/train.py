@@ -10,8 +10,6 @@ from eigenprobe.host.files import reading
 BESIDE = {
     "summary.json": "facts of the run",
     "history.json": "the validation curve",
-    "toy1d.md": "the table",
-    "toy1d.png": "learned vectors over the cosines",
     "last.ckpt": "the same command continues from it",
 }
 
@@ -39,7 +37,7 @@ def train(
 
     Args:
         recipe: a YAML file, or a shipped one by name: overfit, pretrain, neighbours,
-            toy1d, paper_overfit, paper_generalisation, paper_images
+            paper_overfit, paper_generalisation, paper_images
         changes: key=value, overriding the recipe, as in steps=500 or network.width=128; an
             unknown key is answered by all that there are
         resume: auto continues from the last checkpoint in the output folder, never starts again

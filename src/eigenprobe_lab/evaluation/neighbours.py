@@ -112,16 +112,14 @@ def mesh_distances(shape: Shape, rows: Array, neighbours: Array, block: int = 25
 
 @dataclass(frozen=True)
 class NeighbourReport(Report):
-    """Means and medians over the shapes, and where learning helps least."""
+    """Means over the shapes, and where learning helps least."""
 
     def markdown(self) -> str:
         tables = []
         for (n, noise), rows in grouped(self.rows, "n", "noise").items():
             lines, by_shape = [], grouped(rows, "shape")
             for (way,), own in grouped(rows, "neighbours").items():
-                median = {name: float(np.median([row[name] for row in own])) for name in SHOWN}
-                lines.append(mean_row(own, list(SHOWN), neighbours=way, over="mean"))
-                lines.append({"neighbours": way, "over": "median"} | median)
+                lines.append(mean_row(own, list(SHOWN), neighbours=way))
             title = f"### n = {n}, noise {noise:g} of the radius, {len(by_shape)} shapes"
             cosines = {
                 shape: {row["neighbours"]: row["cosine_10"] for row in own}
@@ -131,7 +129,7 @@ class NeighbourReport(Report):
                 (found["learned"] - found["plain"], shape) for shape, found in cosines.items()
             )
             worst = ", ".join(f"{shape} {gain:+.3f}" for gain, shape in change[:5])
-            tables += [title, markdown(lines, {"neighbours": "neighbours", "over": "", **SHOWN})]
+            tables += [title, markdown(lines, {"neighbours": "neighbours", **SHOWN})]
             tables.append(f"Learned against plain, k<=10, worst: {worst}")
         return "\n\n".join([*tables, LEGEND])
 

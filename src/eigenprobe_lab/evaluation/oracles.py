@@ -12,7 +12,6 @@ output folder, so the same call spreads over a cluster with any joblib backend:
 
 import hashlib
 import os
-import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -103,22 +102,19 @@ Outcome = tuple[Path, str, str]  # a file, "made", "kept" or "failed", and why
 
 @dataclass(frozen=True)
 class Summary:
-    """What was done: files ``made`` now, ``kept`` from before, ``failed`` with the reason; where;
-    how long.
-    """
+    """Files ``made`` now, ``kept`` from before, ``failed`` with the reason; where."""
 
     made: list[Path]
     kept: list[Path]
     failed: dict[Path, str]
     folder: Path
-    seconds: float
 
     def __str__(self) -> str:
         total = len(self.made) + len(self.kept) + len(self.failed)
         counts = (
             f"{len(self.made)} prepared, {len(self.kept)} already there, {len(self.failed)} failed"
         )
-        return f"{total} shapes: {counts}, {self.seconds:.1f} s, in {self.folder}"
+        return f"{total} shapes: {counts}, in {self.folder}"
 
 
 def prepare_oracles(
@@ -136,7 +132,6 @@ def prepare_oracles(
     ``joblib.parallel_config``, and to local processes otherwise. An interrupted run loses only the
     shapes in hand: the next one continues.
     """
-    started = time.perf_counter()
     paths = [folder] if isinstance(folder, (str, os.PathLike)) else folder
     files = find_shapes(paths, MESHES, below=True)
     target = writable_folder(out if out is not None else cache_folder())
@@ -146,7 +141,7 @@ def prepare_oracles(
         sorted(path for path, state, _ in found if state == wanted) for wanted in ("made", "kept")
     )
     failed = {path: why for path, state, why in found if state == "failed"}
-    return Summary(made, kept, failed, target, time.perf_counter() - started)
+    return Summary(made, kept, failed, target)
 
 
 def _prepare_one(path: Path, k: int, folder: Path) -> Outcome:

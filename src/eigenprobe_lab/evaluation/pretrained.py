@@ -10,7 +10,7 @@ in the feed-forward rows. Volumes are measured against the closed form on the sa
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -26,7 +26,6 @@ from eigenprobe.pretrained.model import SpectralModel
 from eigenprobe.pretrained.prediction import predict
 from eigenprobe.smoothers import Smoother, build_smoother
 
-from .areas import rebuild
 from .samples import Measured, Sample, measure_files
 from .unseen import Generalisation, Published, agreement_by_level, polynomials
 
@@ -38,10 +37,7 @@ ORDERED = (
 
 @dataclass
 class Comparison:
-    """One mesh in, its rows out. The first ``volumes`` closed shapes are also sampled inside;
-    ``figures`` is a folder in which the first ``shown`` shapes are drawn, and ``drawn`` the
-    pictures there.
-    """
+    """One mesh in, its rows out. The first ``volumes`` closed shapes are also sampled inside."""
 
     network: SpectralModel
     n: int = 1500
@@ -49,9 +45,6 @@ class Comparison:
     seed: int = 0
     device: str = "cpu"
     volumes: int = 6
-    figures: Path | None = None
-    shown: int = 3
-    drawn: list[Path] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if not 2 <= self.k <= self.network.k:
@@ -71,10 +64,6 @@ class Comparison:
                 self.volumes -= 1
             except InputError as error:
                 failed["inside"] = str(error)
-        if self.figures is not None and self.shown:
-            self.shown -= 1
-            for kind, (points, _) in clouds.items():
-                self.drawn += draw(self.network, points, self.figures / f"{path.stem}_{kind}.png")
         return [
             base | {"domain": kind} | row for kind, own in clouds.items() for row in self.rows(*own)
         ], failed
@@ -111,22 +100,8 @@ def run(
         "n": comparison.n,
         "k": comparison.k,
     }
-    return Generalisation(
-        rows, failed, facts | {"seed": comparison.seed}, tuple(comparison.drawn), published or {}
-    )
-
-
-def draw(network: SpectralModel, points: Array, path: Path) -> list[Path]:
-    """`V` and `xyz` rebuilt from few vectors, on points ``(n, 3)``."""
-    from eigenprobe.viz import figures
-
-    basis, beside = network.encode(points, k=network.k), path.with_stem(f"{path.stem}_xyz")
-    figures.eigenfunctions(
-        points, basis.vectors, columns=10, eigenvalues=basis.eigenvalues, path=path
-    )
-    rebuilt = {k: rebuild(basis, points, k) for k in (5, 10, 20, 50) if k <= basis.k}
-    figures.reconstructions(points, {"pretrained": rebuilt}, path=beside)
-    return [path, beside]
+    facts["seed"] = comparison.seed
+    return Generalisation(rows, failed, facts, published=published or {})
 
 
 def starts(network: SpectralModel, x: Tensor) -> dict[str, Tensor]:

@@ -11,12 +11,8 @@ surface, inner products weighted by the area nearest to each, and vectors of len
     near_k        mean over i <= k of |P_i u_i|^2, P_i the projection onto the span of v_{i-3}, ...,
     v_{i+3} eigenvalues   mean over 2 <= i <= k of |lambda_i - l_i| / l_i
     heat          |h - h'| / |h'| of heat kernel signatures h, mean over 16 times
-    poisson       the same of w with L w = M u_i against u_i / l_i, mean over 2 <= i <= k    } of
-    the kinds in OPERATORS geodesics     mean of |d - d'| over mean of d', distances from one point
-    over the mesh   }
 
-Plain is `decompose` of all points and all parts, ours its defaults. Geodesics of the peer are
-potpourri3d's.
+Plain is `decompose` of all points and all parts, ours its defaults.
 """
 
 import re
@@ -24,15 +20,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 from warnings import catch_warnings
 
 import numpy as np
-from scipy.sparse import csr_matrix, diags_array
-from scipy.sparse.linalg import splu
 
 import eigenprobe as ep
-from eigenprobe.errors import InputError, extra
+from eigenprobe.errors import InputError
 from eigenprobe.evaluation import compare_vectors
 from eigenprobe.geometry import point_cloud
 from eigenprobe.host.tables import Record
@@ -50,9 +43,7 @@ DENSER = {
     "noise": 4,
     "misregistered": 4,
 }  # kinds whose clouds have so many times the points: fine and merged scans
-WHOLE: Any = {"resolution": "all", "parts": "all"}  # what `plain` asks for
 FAILURES = (InputError, ImportError, RuntimeError, ArithmeticError, ValueError)
-OPERATORS = ("even", "random", "rings:8", "voxels:128")
 KINDS: dict[
     str, tuple[str, Callable[[s.Mesh, int, float, s.Generator], Scan]]
 ] = {  # mesh, points, amount, generator
@@ -89,19 +80,11 @@ ROWS = (
 )
 
 
-# of points (n, 3): the basis of k vectors; L and M; distances from one row
-METHODS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "plain": (
-        partial(ep.decompose, **WHOLE),
-        partial(ep.laplacian, **WHOLE),
-        ep.apps.geodesic_distance,
-    ),
-    "ours": (ep.decompose, ep.laplacian, ep.apps.geodesic_distance),
-    "robust_laplacian": (
-        point_cloud,
-        lambda x: extra("robust_laplacian").point_cloud_laplacian(x),
-        lambda x, source: extra("potpourri3d").PointCloudHeatSolver(x).compute_distance(source),
-    ),
+# of points (n, 3): the basis of k vectors
+METHODS: dict[str, Callable[..., ep.Basis]] = {
+    "plain": partial(ep.decompose, resolution="all", parts="all"),
+    "ours": ep.decompose,
+    "robust_laplacian": point_cloud,
 }
 
 
@@ -111,21 +94,6 @@ def _mesh(path: Path) -> tuple[Array, Array]:
     vertices, faces = as_mesh(ep.geometry.load(path))
     vertices = vertices - vertices.mean(0)
     return np.ascontiguousarray(vertices / np.linalg.norm(vertices, axis=1).max()), faces
-
-
-@lru_cache(maxsize=1)
-def _exact_distances(path: Path) -> Array | None:
-    """Over the mesh from its first vertex (v,): a minute for thirty thousand vertices, so once per
-    mesh.
-
-    None where edges have three faces or fans of faces touch in a vertex, which ends the process
-    inside libigl.
-    """
-    (vertices, faces), igl = _mesh(path), extra("igl")
-    if not (igl.is_edge_manifold(faces)[0] and igl.is_vertex_manifold(faces).all()):
-        return None
-    none, every = np.zeros(0, np.int64), np.arange(len(vertices))
-    return np.asarray(igl.exact_geodesic(vertices, faces, every[:1], none, every, none))
 
 
 def _parsed(kind: str) -> tuple[str, float]:
@@ -162,7 +130,7 @@ class ScanMeasure:
             scan, scan.interpolate(exact.vectors), np.asarray(exact.eigenvalues), scan.areas()
         )
         rows, failed = [], {}
-        for method, (decomposed, matrices, distances) in METHODS.items():
+        for method, decomposed in METHODS.items():
             row: Record = {
                 "shape": path.stem,
                 "cloud": kind,
@@ -174,11 +142,6 @@ class ScanMeasure:
                     action="ignore"
                 ):  # that points are left out or averaged is what is measured
                     row |= truth.compare(decomposed(scan.points, k), self.k)
-                    if kind in OPERATORS:
-                        row["poisson"] = truth.poisson(*matrices(scan.points))
-                        exact_distances = _exact_distances(path)
-                        if exact_distances is not None:
-                            row["geodesics"] = truth.geodesics(distances, exact_distances)
             except FAILURES as error:  # nothing is captured: it counts in the means
                 row |= {f"{what}_{level}": 0.0 for what in ("cosine", "near") for level in self.k}
                 row["eigenvalues"] = 1.0
@@ -221,38 +184,12 @@ class Truth:
         row |= {f"near_{k}": float(np.mean(near[:k])) for k in levels}
         row["eigenvalues"] = weighted.eigenvalue_discrepancy(max(levels))
         times = np.geomspace(4 * np.log(10) / exact[-1], 4 * np.log(10) / exact[1], TIMES)
-        heat = (
+        heat, true = (
             v**2 @ np.exp(-np.outer(lam, times))
             for v, lam in ((found, values), (self.vectors, exact))
         )
-        return row | {"heat": self._error(*heat)}
-
-    def poisson(self, stiffness: csr_matrix, mass: csr_matrix) -> float:
-        """Solutions with L and M of a cloud all of whose points are on the surface."""
-        m, f, share = mass.diagonal(), self.vectors[:, 1:-WINDOW], self.areas / self.areas.sum()
-        ground = 1e-8 * diags_array(
-            np.maximum(m, 1e-3 * m.mean())
-        )  # points that were left out have no mass
-        w = splu((stiffness + ground).tocsc()).solve(m[:, None] * (f - m @ f / m.sum()))
-        exact = f / self.eigenvalues[1:-WINDOW]
-        return self._error(w - share @ w, exact - share @ exact)
-
-    def geodesics(self, distances: Callable[[Array, int], Array], from_first: Array) -> float:
-        """Distances from the first vertex of the mesh, given at all of them (v,); the point nearest
-        to it is moved.
-        """
-        points, exact = self.scan.points.copy(), self.scan.interpolate(from_first)
-        source = int(np.linalg.norm(self.scan.places - self.scan.mesh[0][0], axis=1).argmin())
-        points[source] = self.scan.mesh[0][0]
-        return float(
-            self.areas
-            @ np.abs(distances(points, source).reshape(-1) - exact)
-            / (self.areas @ exact)
-        )
-
-    def _error(self, f: Array, exact: Array) -> float:
-        """Relative error of the columns (m, c), in the norm of the area; the mean over them."""
-        return float(np.sqrt((self.areas @ (f - exact) ** 2) / (self.areas @ exact**2)).mean())
+        errors = self.areas @ (heat - true) ** 2 / (self.areas @ true**2)
+        return row | {"heat": float(np.sqrt(errors).mean())}
 
 
 @dataclass(frozen=True)
@@ -269,9 +206,7 @@ class ScanReport(Report):
         )
         for (kind, method), own in grouped(self.rows, "cloud", "method").items():
             title = KINDS[_parsed(kind)[0]][0].format(kind.partition(":")[2])
-            lines.append(
-                mean_row(own, [*names, "poisson", "geodesics"], cloud=title, method=method)
-            )
+            lines.append(mean_row(own, names, cloud=title, method=method))
         shapes = len(grouped(self.rows, "shape"))
         return f"Means over {shapes} shapes\n\n{markdown(lines, formats={'n': '.0f'})}"
 

@@ -10,8 +10,8 @@ true area, and the seconds it took. With ``volume`` the points are drawn inside 
 the oracle is the Laplacian of a grid that fills them.
 
     headline   shape x (published, methods...) x (k <= 10, 20, 50, eigenvalue discrepancy)
-    details    one line per shape and method: matched, subspace, reconstruction over the oracle's,
-    mass, seconds NAME-METHOD-vectors.png    eigenfunctions of method and oracle with their cosines
+    summary    means of every method: the same, reconstruction over the oracle's, mass, seconds
+    NAME-METHOD-vectors.png    eigenfunctions of method and oracle with their cosines
     NAME-eigenvalues.png       eigenvalue curves of all methods and the oracle
     NAME-METHOD-mass.png       the mass on the shape, beside true area
     NAME-METHOD-rebuilt.png    coordinates from the first k vectors, method above oracle
@@ -129,7 +129,7 @@ class Evaluation(tables.Report):
 
     def markdown(self) -> str:
         """The whole report."""
-        parts = [self.headline(), self.summary(), self.details(), *self.remarks()]
+        parts = [self.headline(), self.summary(), *self.remarks()]
         return "\n\n".join(part for part in parts if part) + "\n"
 
     def write(self, folder: Path, name: str) -> Self:
@@ -169,24 +169,10 @@ class Evaluation(tables.Report):
         """Means of every method."""
         columns = {"over": "mean over", "method": "method", "shapes": "shapes"}
         columns |= {f"cosine_{k}": f"k≤{k}" for k in self.levels}
-        columns |= {"discrepancy": "λ disc.", "deviation": "±"} | self._rest("k=")
+        columns |= {"discrepancy": "λ disc.", "deviation": "±"}
+        columns |= {f"rebuild_ratio_{k}": f"xyz/oracle k={k}" for k in self.levels}
+        columns |= {"mass_correlation": "mass~area", "gap": "loss gap", "seconds": "s"}
         return tables.markdown(self.means(), columns, formats={"seconds": ".2f"})
-
-    def details(self) -> str:
-        """Everything else, by shape and method."""
-        columns = {"shape": "shape", "method": "method", "n": "n"}
-        columns |= {
-            f"{name}_{k}": f"{name} {k}" for name in ("matched", "subspace") for k in self.levels
-        }
-        columns |= {"deviation": "λ disc. ±"} | self._rest("")
-        return tables.markdown(self.rows, columns, formats={"seconds": ".2f"})
-
-    def _rest(self, sign: str) -> dict[str, str]:
-        columns = {f"rebuild_ratio_{k}": f"xyz/oracle {sign}{k}" for k in self.levels}
-        columns |= {"mass_correlation": "mass~area"} | (
-            {"dimension": "dim"} if self.facts.get("volume") else {}
-        )
-        return columns | {"gap": "loss gap", "seconds": "s"}
 
     def remarks(self) -> list[str]:
         """Where the coordinates are rebuilt better than by the oracle, what differs, what was

@@ -29,7 +29,9 @@ from eigenprobe.decomposition.indicators import NUMBERS, REASONS, describe, doub
 from eigenprobe.decomposition.settings import OperatorSettings, prepare
 from eigenprobe.eigen import rotate, solve
 from eigenprobe.eigen.span import RitzPairs
-from eigenprobe.geometry import oracle
+from eigenprobe.geometry import draw_surface, oracle
+
+from .classifier import learn
 
 WRONG, RIGHT = 0.1, 0.05  # mean error: what is to be told, and what is not
 FALSE = 3.0  # wrong clouds in silence that one false alarm is worth: even odds are at logit 0
@@ -129,12 +131,7 @@ def mesh(
         found = oracle(v, f, 11)
         if found.eigenvalues[1] > 1e-3 * found.eigenvalues[10]:
             break
-    corners = v[f]
-    edges = corners[:, 1:] - corners[:, :1]
-    area = np.linalg.norm(np.cross(edges[:, 0], edges[:, 1]), axis=1)
-    face = rng.choice(len(f), 4 * n if even else n, p=area / area.sum())
-    r, s = np.sqrt(rng.random(len(face))), rng.random(len(face))
-    x = (corners[face] * np.c_[1 - r, r * (1 - s), r * s][:, :, None]).sum(1)
+    x = draw_surface((v, f), 4 * n if even else n, int(rng.integers(1 << 30))).points
     return Known(x[farthest_points(x, n, 0)] if even else x, found.eigenvalues[1:11], 2)
 
 
@@ -212,29 +209,10 @@ def train(inputs: Tensor, errors: Tensor, epochs: int = 300, seed: int = 0) -> n
     one counts `FALSE` wrong ones.
     """
     torch.manual_seed(seed)
-    found = doubt_network()
-    mean, spread = inputs.mean(0), inputs.std(0).clamp_min(1e-2)
     target = (errors > WRONG).float()
     weight = torch.where(errors > WRONG, 1.0, torch.where(errors < RIGHT, FALSE, 0.2))
-    optimiser = torch.optim.AdamW(found.parameters(), 1e-2, weight_decay=1e-2)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs)
-    x = (inputs - mean) / spread
-    for _ in range(epochs):
-        for rows in torch.randperm(len(x)).split(256):
-            noisy = x[rows] + 0.05 * torch.randn_like(x[rows])
-            loss = nn.functional.binary_cross_entropy_with_logits(
-                found(noisy)[:, 0], target[rows], weight[rows]
-            )
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-        schedule.step()
-    with torch.no_grad():  # the scaling of the inputs goes into the first layer
-        first = found[0]
-        assert isinstance(first, nn.Linear)
-        first.bias.sub_(first.weight @ (mean / spread))
-        first.weight.div_(spread)
-    return found.eval().requires_grad_(False)
+    network, columns = doubt_network(), (inputs, target, weight)
+    return learn(network, *columns, epochs=epochs, rate=1e-2, batch=256, least=1e-2, noise=0.05)
 
 
 def reference(right: Tensor) -> Tensor:

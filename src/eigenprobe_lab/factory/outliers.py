@@ -28,6 +28,7 @@ from eigenprobe.neighbors.search import nearest_rows, without_self
 
 from ..shapes.meshes import read_meshes
 from ..shapes.views import clutter
+from .classifier import learn
 
 SAMPLINGS = (
     "even",
@@ -199,26 +200,9 @@ def examples(path: Path, odd: bool, clouds: int, seed: int) -> list[Tensor]:
 def train(inputs: Tensor, labels: Tensor, epochs: int = 60, seed: int = 0) -> nn.Sequential:
     """The network that tells the labels; a point of the surface counts `CAREFUL` outliers."""
     torch.manual_seed(seed)
-    found = outlier_network()
-    mean, spread = inputs.mean(0), inputs.std(0).clamp_min(1e-3)
-    optimiser = torch.optim.AdamW(found.parameters(), 3e-3, weight_decay=1e-3)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs)
-    x = (inputs - mean) / spread
-    for _ in range(epochs):
-        for rows in torch.randperm(len(x)).split(4096):
-            loss = nn.functional.binary_cross_entropy_with_logits(
-                found(x[rows])[:, 0], labels[rows], torch.where(labels[rows] > 0, 1.0, CAREFUL)
-            )
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-        schedule.step()
-    with torch.no_grad():  # the scaling of the inputs goes into the first layer
-        first = found[0]
-        assert isinstance(first, nn.Linear)
-        first.bias.sub_(first.weight @ (mean / spread))
-        first.weight.div_(spread)
-    return found
+    weight = torch.where(labels > 0, 1.0, CAREFUL)
+    network = outlier_network()
+    return learn(network, inputs, labels, weight, epochs=epochs, rate=3e-3, batch=4096, least=1e-3)
 
 
 CAREFUL = 3.0  # a point lost on a sparse side is a larger hole than an outlier left is a bridge

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from eigenprobe.errors import InputError
-from eigenprobe.host.files import write_json, write_text
+from eigenprobe.host.files import write_json
 from eigenprobe.host.weights import drawing
 from eigenprobe.neighbors.layout import canonical_pose
 from eigenprobe.networks.spectral import (
@@ -35,28 +35,10 @@ from eigenprobe.training import RunSettings
 
 from ..shapes.stream import ShapeSettings, ShapeStream
 from .blocks import Blocks
-from .card import render
 from .recipes import recipe_kind
-from .reconstruction import (
-    dense_is_faster,
-    energies,
-    held_out_clouds,
-    measure,
-    misalignment,
-    relative_errors,
-)
+from .reconstruction import energies, held_out_clouds, measure, misalignment, relative_errors
 from .schedule import TimedSettings
 from .timed import TimedModule, train_timed
-
-
-@dataclass(frozen=True)
-class Augmentation:
-    """Rotations of up to about `turn` radians away from the canonical pose, for a `share` of the
-    clouds.
-    """
-
-    turn: float = 0.15
-    share: float = 0.7
 
 
 @dataclass(frozen=True)
@@ -67,7 +49,8 @@ class PretrainSettings(TimedSettings):
 
     network: SpectralConfig = field(default_factory=SpectralConfig)
     shapes: ShapeSettings = field(default_factory=ShapeSettings)
-    augmentation: Augmentation = field(default_factory=Augmentation)
+    turn: float = 0.15  # about how far clouds are turned from the canonical pose, radians
+    turned: float = 0.7  # share of them
     levels: tuple[float, ...] = (100.0, 30.0, 10.0, 4.0)
     alignment: float = 0.1
     precision: Literal["32", "bf16"] = "bf16"
@@ -88,16 +71,13 @@ class PretrainModule(TimedModule):
         objective = Objective(relative=True)
         super().__init__(network, settings, objective=objective, precision=settings.precision)
         self._held: list[tuple[Tensor, Tensor]] = []
-        self._dense: bool | None = None
         self._blocks = Blocks[tuple[Smoother, Inputs]](settings.block, settings.passes)
 
     @torch.no_grad()
     def prepare(self, clouds: Tensor, generator: torch.Generator) -> tuple[Smoother, Inputs]:
         """All that does not depend on the weights."""
-        if self._dense is None:
-            self._dense = dense_is_faster(clouds)
-        smoother = diffusion(clouds, dense=self._dense)
-        pose = perturbed_pose(clouds, smoother, self.settings.augmentation, generator)
+        smoother = diffusion(clouds, dense=clouds.is_cuda)  # which multiplies faster there
+        pose = perturbed_pose(clouds, smoother, self.settings, generator)
         return smoother, inputs(clouds, smoother, pose)
 
     def clouds_loss(self, smoother: Smoother, seen: Inputs) -> Tensor:
@@ -169,16 +149,14 @@ class PretrainModule(TimedModule):
 
 
 def perturbed_pose(
-    clouds: Tensor, smoother: Smoother, how: Augmentation, generator: torch.Generator
+    clouds: Tensor, smoother: Smoother, how: PretrainSettings, generator: torch.Generator
 ) -> Tensor:
     """The canonical pose, turned a little about a random axis."""
     pose = canonical_pose(clouds, masses(smoother))
     b, device = len(clouds), clouds.device
     size = how.turn * torch.randn(b, 3, generator=generator, device=device)
-    size = size * (torch.rand(b, 1, generator=generator, device=device) < how.share)
-    x, y, z = size.unbind(-1)
-    zero = torch.zeros_like(x)
-    cross = torch.stack([zero, -z, y, z, zero, -x, -y, x, zero], -1).unflatten(-1, (3, 3))
+    size = size * (torch.rand(b, 1, generator=generator, device=device) < how.turned)
+    cross = torch.linalg.cross(torch.eye(3, device=device)[None], size[:, None])
     return pose @ torch.linalg.matrix_exp(cross)
 
 
@@ -209,8 +187,5 @@ def pretrain(
     if trainer.is_global_zero:
         network = cast(SpectralNetwork, module.network).cpu().float()
         SpectralModel(network, facts).save_pretrained(folder / "model")
-        count = sum(p.numel() for p in network.parameters())
-        text = render(network.config, facts, count, (folder / "model").name)
-        write_text(folder / "model" / "README.md", text)
         write_json(folder / "history.json", facts)
     return folder / "model"

@@ -12,18 +12,18 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from eigenprobe.errors import InputError, extra, near
 from eigenprobe.host.files import reading
+from eigenprobe.host.validation import checked
 
 FOLDER = Path(__file__).resolve().parent.parent / "recipes"
 MODULES = {  # kind of recipe -> module of the laboratory that enters it
     "overfit": "factory.overfit",
     "pretrain": "factory.pretrain",
     "neighbours": "factory.neighbours",
-    "toy1d": "paper.toy1d",
     "paper_generalisation": "paper.generalisation",
     "images": "paper.images_recipe",
 }
@@ -142,62 +142,19 @@ def build_settings(cls: type, values: object, kind: str, where: str = "") -> Any
     )
 
 
-def _value(value: object, wanted: Any, kind: str, name: str) -> Any:
-    """``value`` as the annotated type ``wanted``."""
-    origin, options = get_origin(wanted), get_args(wanted)
-    if origin in (Union, UnionType):
-        return _first_fitting(value, wanted, kind, name)
-    if is_dataclass(wanted):
-        return build_settings(wanted, value, kind, f"{name}.")  # type: ignore[arg-type]
-    if origin in (tuple, list) and isinstance(value, (tuple, list)):
-        types = options[:1] * len(value) if origin is list or options[-1] is Ellipsis else options
-        if len(types) == len(value):
-            return origin(_value(v, t, kind, name) for v, t in zip(value, types))
-    elif (
-        wanted is Any
-        or (origin is dict and isinstance(value, dict))
-        or (origin is Literal and value in options)
-    ):
-        return value
-    elif (
-        wanted in _CONVERTED
-        and isinstance(value, _CONVERTED[wanted])
-        and not isinstance(value, bool)
-    ):
-        with suppress(ValueError):
-            return wanted(value)
-    elif wanted in (int, str, bool, NoneType) and type(value) is wanted:
-        return value
-    raise InputError(f"expected {in_words(wanted)} for {name}, got {value!r}")
-
-
-WORDS: dict[Any, str] = {int: "a whole number", float: "a number", str: "text", Path: "a path"}
-WORDS |= {bool: "true or false", NoneType: "null"}
-
-
-def in_words(hint: Any) -> str:
-    """A type in the words of someone who types its values."""
-    origin, options = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        return "one of " + ", ".join(map(str, options))
-    if origin in (Union, UnionType):
-        return " or ".join(map(in_words, options))
-    if origin in (tuple, list):
-        count = f" of {len(options)}" if len(options) > 1 and options[-1] is not Ellipsis else ""
-        return f"a list{count}"
-    return WORDS.get(hint, "keys and values")
-
-
-def _first_fitting(value: object, wanted: object, kind: str, name: str) -> Any:
-    """``value`` as the first type of a union that it fits."""
-    options = get_args(wanted)
-    sections = [option for option in options if isinstance(value, Mapping) and is_dataclass(option)]
-    if len(sections) == 1:  # explains what is wrong in it
-        return _value(value, sections[0], kind, name)
-    for option in options:
-        with suppress(InputError):
-            return _value(value, option, kind, name)
-    raise InputError(f"expected {in_words(wanted)} for {name}, got {value!r}")
-
-
-_CONVERTED: dict[Any, Any] = {float: (int, float, str), Path: str}  # YAML reads 5e-4 as text
+def _value(value: Any, wanted: Any, kind: str, name: str) -> Any:
+    """What YAML reads, as a type asks: a section, a number that it takes for text, a path, a
+    tuple.
+    """
+    union = get_origin(wanted) in (Union, UnionType)
+    options = get_args(wanted) if union else (wanted,)
+    section = next(filter(is_dataclass, options), None)
+    if section is not None and (isinstance(value, Mapping) or not union):
+        return build_settings(section, value, kind, f"{name}.")  # type: ignore[arg-type]
+    if isinstance(value, str):
+        for convert in {float, Path} & set(options):
+            with suppress(ValueError):
+                value = convert(value)
+    elif isinstance(value, list) and any(get_origin(each) is tuple for each in options):
+        value = tuple(value)
+    return checked(wanted, name, value)

@@ -16,7 +16,6 @@ from itertools import product
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.benchmark import Timer
 
 from eigenprobe.eigen import ritz, smoother_filter, solve_each
 from eigenprobe.evaluation import compare_vectors
@@ -33,18 +32,6 @@ from eigenprobe.smoothers import Smoother
 from ..shapes import ProceduralShapes
 
 LEVELS = (5, 10, 20, 50)
-
-
-def dense_is_faster(clouds: Tensor, columns: int = 40, repeats: int = 20) -> bool:
-    """Which layout multiplies faster on this device, by trying: it depends on the hardware and on
-    `n`.
-    """
-    x = torch.ones(*clouds.shape[:2], columns, device=clouds.device)
-    known = [{"smoother": diffusion(clouds, dense=dense), "x": x} for dense in (True, False)]
-    dense, sparse = (
-        Timer("smoother.apply(x)", globals=each).timeit(repeats).mean for each in known
-    )
-    return dense < sparse
 
 
 def energies(

@@ -41,7 +41,7 @@ from ..evaluation.unseen import agreement_by_level, polynomials
 from ..factory.recipes import recipe_kind
 from ..shapes import Variation
 from ..shapes.stream import ShapeSettings, ShapeStream
-from .meshes import MeshClouds
+from .meshes import CLEAN, MeshClouds
 from .overfit import best_of_probes
 from .variants import EvenFirst, PostNorm
 
@@ -108,7 +108,6 @@ class ProbedClouds:
         if recipe.training is not None:
             self.stream: MeshClouds | ShapeStream = MeshClouds(recipe.training, recipe.seed)
             return
-        clean = Variation(partial=0, uneven=0, random=0, noise=0)
         self.stream = ShapeStream(
             ShapeSettings(
                 recipe.seed,
@@ -118,7 +117,7 @@ class ProbedClouds:
                 chunk=recipe.chunk,
                 chunks=4,
                 renew=recipe.renew,
-                variation=Variation() if recipe.damaged else clean,
+                variation=Variation() if recipe.damaged else CLEAN,
             )
         )
 

@@ -2,8 +2,8 @@
 
     npz: NAME/v (n, 3), NAME/f (m, 3)  ->  clouds (b, n, 3) in the unit sphere
 
-Points are drawn evenly on the faces, four for each that is kept; the shape is scaled along three
-random axes, twisted about one of them, and turned; farthest points are kept.
+Points are drawn evenly on the faces, four for each that is kept; the shape is turned, scaled, bent
+and twisted as procedural ones are; farthest points are kept.
 """
 
 from pathlib import Path
@@ -14,11 +14,11 @@ from torch import Tensor
 
 from eigenprobe.geometry import farthest_points
 
-from ..shapes import unit_sphere
+from ..shapes import ProceduralShapes, Variation, unit_sphere
+from ..shapes.fields import Rng
 from ..shapes.meshes import read_meshes
 
-SCALE = 0.15  # standard deviation of the log of a scale
-TWIST = 0.3  # of the angle over the radius
+CLEAN = Variation(partial=0, uneven=0, random=0, noise=0)
 DRAWN = 4  # points on the faces for each that is kept
 AHEAD = 8  # steps whose clouds are drawn at once: farthest points of many cost hardly more
 
@@ -26,9 +26,10 @@ AHEAD = 8  # steps whose clouds are drawn at once: farthest points of many cost 
 class MeshClouds:
     """Clouds of the meshes of a file, on a device."""
 
-    def __init__(self, path: Path, seed: int = 0) -> None:
+    def __init__(self, path: Path, seed: int = 0, variation: Variation = CLEAN) -> None:
         corners = [np.asarray(v, np.float32)[f] for v, f in read_meshes(path)]
         self.seed, self.kept = seed, ((-1, 0, 0), torch.empty(0))
+        self.warp = ProceduralShapes(variation=variation).warp
         self.corners = torch.from_numpy(np.concatenate(corners))  # (all faces, 3, 3)
         a, b, c = self.corners.double().unbind(1)
         areas = torch.linalg.cross(b - a, c - a).norm(dim=1)
@@ -58,24 +59,14 @@ class MeshClouds:
         device = self.corners.device
         g = torch.Generator(device).manual_seed(self.seed * 1_000_003 + turn)
 
-        def uniform(*shape: int) -> Tensor:
-            return torch.rand(shape, generator=g, device=device)
-
-        def normal(*shape: int) -> Tensor:
-            return torch.randn(shape, generator=g, device=device)
-
+        rng, m = Rng(count, g), DRAWN * n
         chosen = torch.randint(len(self), (count,), generator=g, device=device)
         low, high = self.ends[chosen, None], self.ends[chosen + 1, None]
-        where = low + (high - low) * uniform(count, DRAWN * n).double()
+        where = low + (high - low) * rng.uniform(0, 1, m).double()
         faces = torch.searchsorted(self.reached, where).clamp_max(len(self.corners) - 1)
         a, b, c = self.corners[faces].unbind(2)  # (count, 4 n, 3) each
-        root, share = uniform(count, DRAWN * n, 1).sqrt(), uniform(count, DRAWN * n, 1)
+        root, share = rng.uniform(0, 1, m, 1).sqrt(), rng.uniform(0, 1, m, 1)
         x = unit_sphere((1 - root) * a + root * (1 - share) * b + root * share * c)
-        axes, turn = (torch.linalg.qr(normal(count, 3, 3)).Q for _ in range(2))
-        x = (x @ axes) * (SCALE * normal(count, 1, 3)).exp()
-        angle = TWIST * normal(count, 1) * x[..., 2]
-        cos, sin = angle.cos(), angle.sin()
-        twisted = (cos * x[..., 0] - sin * x[..., 1], sin * x[..., 0] + cos * x[..., 1], x[..., 2])
-        x = torch.stack(twisted, -1) @ turn
+        x, _ = self.warp(x, torch.ones_like(x[..., 0], dtype=torch.bool), rng)
         kept = farthest_points(x, n, start=0)
         return unit_sphere(x.gather(1, kept[..., None].expand(-1, -1, 3)))

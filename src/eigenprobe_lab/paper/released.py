@@ -5,8 +5,8 @@ from their text.
     probes    1000 of U[-1, 1]; per batch k in 10..20 and t in 20..40; per smoothing step one
               sigma in [.01, .2] for all probes:   f = S_t ... S_1 g,   w = exp(-d^2 / sigma^2)
     network   3-32-128-256, 8 post-norm layers, one linear map to K features, torch's own weights
-    loss      sum over points, mean over probes and prefixes of |f - P_k f|^2, over sqrt(K);
-              not divided by the energy of the probes
+    loss      sum over points, mean over probes and prefixes of |f - P_k f|^2; not divided by the
+              energy of the probes (theirs over sqrt(K), of which clipped gradients know nothing)
     schedule  AdamW 1e-3, cosine to 1e-5 over 5000 steps, gradients clipped at .01
 
 The configuration carries no licence: these are its facts, and none of its code.
@@ -37,7 +37,8 @@ from .overfit import RUN, Watched, feedforward, measure_bases
 from .variants import PostNorm
 
 POINTS = 2500
-PROBES = Probes(1000, steps=(20, 40), k=(10, 20), sigma=(0.01, 0.2), vary="step")
+STEPS, NEIGHBOURS, SIGMA = (20, 40), (10, 20), (0.01, 0.2)
+PROBES = Probes(1000, steps=STEPS, k=NEIGHBOURS, sigma=SIGMA, vary="step")
 SCHEDULE = Optimisation(
     5000, rate=1e-3, final_rate=1e-5, warmup=0, weight_decay=0.01, betas=(0.9, 0.999), clip=0.01
 )
@@ -52,7 +53,7 @@ class Resampled(Fresh):
         drawn = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
         k, steps = (
             int(torch.randint(low, high + 1, (), generator=drawn))
-            for low, high in (_range(self.probes.k), _range(self.probes.steps))
+            for low, high in (NEIGHBOURS, STEPS)
         )
         assert isinstance(batch.probes, PaperDraw)
         return replace(batch, probes=partial(smoothed, batch.probes.graph, self.probes, k, steps))
@@ -65,7 +66,7 @@ def smoothed(
     of its own that all probes share: one sparse matrix per step.
     """
     graph = graph.truncate(k)
-    n, (low, high) = graph.n, _range(probes.sigma)
+    n, (low, high) = graph.n, SIGMA
     signal = seed_signal(n, probes.count, "uniform", graph.distances, generator)
     shares = torch.rand(steps, generator=generator, device=signal.device)
     starts = torch.arange(0, n * k + 1, k, device=signal.device)
@@ -74,18 +75,6 @@ def smoothed(
         matrix = torch.sparse_csr_tensor(starts, graph.indices.flatten(), weights.flatten(), (n, n))
         signal = matrix @ signal
     return signal[None]
-
-
-def _range(value: Any) -> tuple[Any, Any]:
-    return value if isinstance(value, tuple) else (value, value)
-
-
-class Released(SpectralModule):
-    """The loss over ``sqrt(K)``; with gradients clipped at .01 the factor hardly matters."""
-
-    def loss(self, batch: Batch, generator: torch.Generator | None = None) -> Tensor:
-        assert isinstance(self.network, PostNorm)
-        return super().loss(batch, generator) / self.network.outputs**0.5
 
 
 def learn_released(
@@ -106,7 +95,7 @@ def learn_released(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network = PostNorm(k, **sizes)
-    module = Released(
+    module = SpectralModule(
         network,
         Objective("sampled", "hybrid"),
         schedule,

@@ -30,8 +30,6 @@ from eigenprobe.training.data import Batch, ManifoldData, Pool, ProbeSettings, p
 from eigenprobe.training.fit import network_basis
 from eigenprobe_lab.evaluation.reports import Report, markdown
 
-from ..factory.recipes import recipe_kind
-
 POINTS, VECTORS, NEIGHBOURS, SIGMA, STEPS = 100, 5, 16, 0.05, 10
 PROBES = 500_000
 BATCHES = 4  # of probes, used in turn
@@ -42,7 +40,7 @@ LOSSES = {"paper": "hybrid loss, sampled probes", "expected": "expected loss"}
 
 @dataclass(frozen=True)
 class ToyRecipe:
-    """The keys of a ``toy1d`` recipe; ``probes`` are those of one batch of the paper's loss."""
+    """The size of a run; ``probes`` are those of one batch of the paper's loss."""
 
     seed: int = 0
     steps: int = 1500
@@ -167,10 +165,3 @@ def figure(toy: Toy, path: Path) -> Path:
         drawing.axes[0].set_ylim(-2, 2)
         drawing.axes[0].legend(fontsize=8)
     return path
-
-
-@recipe_kind("toy1d", ToyRecipe)
-def _run(recipe: ToyRecipe, out: Path, how: RunSettings) -> Path:
-    toy = toy1d(recipe, run=how).write(out, "toy1d")
-    toy.bases["paper"].save(out / "basis.safetensors")
-    return out / "basis.safetensors"

@@ -89,10 +89,9 @@ def _in_contact(first: Dense, second: Dense, rng: Rng) -> Dense:
     rows = torch.arange(pairs, device=rng.device)
     here, there = rng.integers(0, n - 1), rng.integers(0, n - 1)
     size = rng.log_uniform(0.3, 1.0, 1, 1)
-    turn = rng.rotation()
+    facing = _frames(second.normals[rows, there], rng).mT
+    turn = facing @ _frames(-first.normals[rows, here], rng)
     points, normals = size * second.points @ turn, second.normals @ turn
-    align = _rotation_between(normals[rows, there], -first.normals[rows, here])
-    points, normals = points @ align, normals @ align
     gap = rng.log_uniform(0.01, 0.12, 1)
     target = first.points[rows, here] + gap * first.normals[rows, here]
     points = points + (target - points[rows, there])[:, None]
@@ -131,15 +130,7 @@ def _farthest_order(points: Tensor, valid: Tensor, n: int) -> Tensor:
     return rows.gather(1, kept.gather(1, order))
 
 
-def _rotation_between(start: Tensor, end: Tensor) -> Tensor:
-    """`(b, 3, 3)` matrices R with `start @ R = end` for unit vectors: two reflections."""
-    eye = torch.eye(3, device=start.device).expand(len(start), 3, 3)
-
-    def reflection(axis: Tensor) -> Tensor:
-        axis = unit(axis)
-        return eye - 2 * axis[:, :, None] * axis[:, None]
-
-    middle, other = start + end, torch.linalg.cross(start, end) + 1e-6
-    half = torch.where(middle.norm(dim=-1, keepdim=True) > 1e-4, middle, other)
-    # start -> -start -> end: reflect start away, then across the plane between -start and end.
-    return reflection(start) @ reflection(half)
+def _frames(first: Tensor, rng: Rng) -> Tensor:
+    """Random rotations `(b, 3, 3)` whose first rows are unit vectors."""
+    side = unit(torch.linalg.cross(first, rng.direction()))
+    return torch.stack([first, side, torch.linalg.cross(first, side)], 1)

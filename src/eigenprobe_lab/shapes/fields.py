@@ -87,14 +87,9 @@ class Rng:
         return unit(self.normal(1.0, *shape, 3))
 
     def rotation(self, *shape: int) -> Tensor:
-        """Random rotations `(b, *shape, 3, 3)` from unit quaternions."""
-        w, x, y, z = unit(self.normal(1.0, *shape, 4)).unbind(-1)
-        rows = [
-            1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
-            2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
-            2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y),
-        ]  # fmt: skip
-        return torch.stack(rows, -1).unflatten(-1, (3, 3))
+        """Random rotations `(b, *shape, 3, 3)`."""
+        q = torch.linalg.qr(self.normal(1.0, *shape, 3, 3)).Q
+        return q * torch.linalg.det(q)[..., None, None]
 
     def each(self, value: Scalar, dtype: torch.dtype = torch.float32) -> Tensor:
         """One number for every shape, `(b,)`."""

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
+from trimesh import Trimesh
 
 from eigenprobe.errors import InputError
 from eigenprobe.geometry import farthest_points
@@ -43,22 +42,12 @@ def read_meshes(path: Path) -> list[tuple[Array, Array]]:
 
 def largest_component(vertices: Array, faces: Array) -> tuple[Array, Array]:
     """Coinciding vertices joined; faces of the largest part, outward where it is closed."""
-    vertices, place = np.unique(vertices.astype(np.float64), axis=0, return_inverse=True)
-    faces = place.reshape(-1)[faces]
-    proper = (faces != np.roll(faces, 1, 1)).all(1)
-    faces = faces[proper]
-    n = len(vertices)
-    pairs = np.concatenate([faces[:, :2], faces[:, 1:]])
-    joined = coo_array((np.ones(len(pairs)), pairs.T), (n, n))
-    label = connected_components(joined, directed=False)[1]
-    largest = np.bincount(label[faces[:, 0]]).argmax() if len(faces) else 0
-    faces = faces[label[faces[:, 0]] == largest]
-    used, faces = np.unique(faces, return_inverse=True)
-    vertices, faces = vertices[used], faces.reshape(-1, 3)
-    corners = vertices[faces]
-    if (np.cross(corners[:, 0], corners[:, 1]) * corners[:, 2]).sum() < 0:
-        faces = faces[:, ::-1]
-    return vertices, faces
+    mesh = Trimesh(vertices.astype(np.float64), faces)
+    mesh.update_faces(mesh.nondegenerate_faces())
+    part = max(mesh.split(only_watertight=False), key=lambda part: len(part.faces))
+    if part.volume < 0:
+        part.invert()
+    return part.vertices, part.faces
 
 
 def edges_of(faces: Array) -> tuple[Array, Array]:
@@ -187,13 +176,7 @@ class MeshShapes:
             vertices = vertices - vertices.mean(0)
             vertices /= np.linalg.norm(vertices, axis=1).max()
             near, length = mesh_links(vertices, faces)
-            corners = vertices[faces]
-            across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-            normals = np.zeros_like(vertices)
-            for i in range(3):
-                np.add.at(normals, faces[:, i], across)
-            normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)
-            closed = (np.bincount(edges_of(faces)[1].reshape(-1)) == 2).all()
+            mesh = Trimesh(vertices, faces, process=False)
             points = torch.from_numpy(vertices).float()
             n = len(points)
             first = farthest_points(points, min(n, self.most), start=0)
@@ -204,8 +187,8 @@ class MeshShapes:
             index = place[torch.from_numpy(near)][order].int()
             self._meshes[number] = (
                 points[order],
-                torch.from_numpy(normals).float()[order],
-                torch.full((n,), int(not closed)),
+                torch.from_numpy(np.array(mesh.vertex_normals)).float()[order],
+                torch.full((n,), int(not mesh.is_watertight)),
                 index,
                 torch.from_numpy(length).float()[order],
             )

@@ -70,24 +70,10 @@ def test_wrong_words_are_one_line(
 
 
 def test_neighbours_and_surfaces(mesh: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["evaluate", "surfaces", mesh, "--points", "100", "--out", "n"]) == 0
+    assert main(["evaluate", "neighbours", mesh, "--points", "100", "--out", "n"]) == 0
     assert "oracle cut" in capsys.readouterr().out and Path("n/neighbours.csv").is_file()
     assert (
         main(["evaluate", "surfaces", mesh, "--n", "200", "-k", "6", "--no-figures", "--out", "s"])
         == 0
     )
     assert "blob" in capsys.readouterr().out and Path("s/surfaces.md").is_file()
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--noise", "0.01"],
-        *([*own, "--points", "100"] for own in (["--samples", "500"], ["-k", "9"])),
-    ],
-)
-def test_options_that_would_do_nothing_are_refused(
-    words: list[str], mesh: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["evaluate", "surfaces", mesh, *words, "--out", str(tmp_path / "out")]) != 0
-    assert "does nothing" in capsys.readouterr().err

@@ -70,7 +70,7 @@ def test_published_scores_stand_beside_features_of_the_paper_only(run: Run) -> N
 
 def test_reproduce_generalisation(run: Run) -> None:
     words = "reproduce generalisation meshes/a.obj cloud.xyz --way ours -k 10 --n 250"
-    words += " --volumes 1 --no-figures --out g"
+    words += " --volumes 1 --out g"
     out = done(run(words), "g/generalisation.json", "g/generalisation.csv")
     assert "closed form" in out and "polynomials" in out and "skipped cloud.xyz" in out
 

@@ -16,7 +16,7 @@ from eigenprobe.errors import InputError
 from eigenprobe.io.shapes import Shape, save
 from eigenprobe_lab.evaluation import scanner
 from eigenprobe_lab.evaluation.scans import KINDS, METHODS, ROWS, ScanMeasure, Truth, compare_scans
-from tests.meshes import blob, sphere, torus
+from tests.meshes import blob, torus
 
 
 @pytest.fixture(scope="module")
@@ -71,20 +71,6 @@ def test_measures_by_hand(truth) -> None:
     assert truth.compare(as_basis(truth, far, truth.eigenvalues), (4, 10))["near_4"] < 0.3
 
 
-def test_poisson_with_the_exact_inverse_is_exact(rng) -> None:
-    """L = M U diag(l) U^T M of M-orthonormal vectors has the solutions u_i / l_i."""
-    from scipy.sparse import csc_array, diags_array
-
-    scan = scanner.even(sphere(8), 150, rng)
-    m = rng.uniform(0.5, 1.5, 150)
-    q = np.linalg.qr(np.column_stack([np.sqrt(m), rng.normal(size=(150, 149))]))[0]
-    u, values = q / np.sqrt(m)[:, None], np.arange(150.0)
-    stiffness = csc_array((m[:, None] * u * values) @ (m[:, None] * u).T)
-    truth = Truth(scan, u[:, :10], values[:10], scan.areas())
-    assert truth.poisson(stiffness, diags_array(m)) < 1e-6
-    assert truth.poisson(2 * stiffness, diags_array(m)) == pytest.approx(0.5, abs=1e-6)
-
-
 def test_every_row_of_the_table_can_be_made(rng) -> None:
     mesh, measure = blob(10), ScanMeasure(points=300)
     kinds = [kind for kind in ROWS if kind != "voxels:128"]
@@ -108,8 +94,7 @@ def test_the_table_end_to_end(folder, tmp_path) -> None:
     for method in METHODS:
         even = by["blob", "even", method]
         assert even["cosine_5"] > 0.95 and even["near_10"] > 0.95 and even["eigenvalues"] < 0.15
-        assert even["poisson"] < 0.3 and even["geodesics"] < 0.1 and even["heat"] < 0.1
-        assert "poisson" not in by["blob", "side:1", method]
+        assert even["heat"] < 0.1
     content = json.loads((tmp_path / "scans.json").read_text())
     assert content["rows"] == report.rows and content["facts"]["points"] == 500
     with (tmp_path / "scans.csv").open(newline="") as file:
@@ -119,21 +104,6 @@ def test_the_table_end_to_end(folder, tmp_path) -> None:
         "Means over 2 shapes" in text and "| a share of 0.05 strays" in text and "cosine_10" in text
     )
     assert len([line for line in text.splitlines() if line.startswith("| ")]) == 1 + 3 * 3
-
-
-def test_meshes_that_are_no_manifold_have_no_exact_distances(tmp_path) -> None:
-    """Three squares at one edge would end the process inside libigl."""
-    vertices, faces = blob(6)
-    wing = np.concatenate([vertices, vertices[faces[0]].mean(0, keepdims=True) * 1.5])
-    save(
-        Shape(wing, np.concatenate([faces, [[faces[0][0], faces[0][1], len(vertices)]]])),
-        tmp_path / "wing.off",
-    )
-    report = compare_scans([tmp_path], ScanMeasure(("random",), (5,), 200))
-    assert (
-        all("poisson" in row and "geodesics" not in row for row in report.rows)
-        and not report.failed
-    )
 
 
 def test_bad_requests(tmp_path: Path) -> None:

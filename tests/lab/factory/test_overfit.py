@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from eigenprobe.basis import Basis
-from eigenprobe.io.shapes import Shape, save
 from eigenprobe_lab.factory.recipes import load_recipe, run_recipe
-from tests.meshes import blob
 
 
 @pytest.fixture
@@ -43,12 +41,3 @@ def test_the_papers_own_setting_is_a_change_of_keys():
     settings = load_recipe("overfit", ["shape=x.obj", "smoother=row", "loss=sampled", paper])
     assert settings.objective().kind == "sampled" and settings.objective().projection == "hybrid"
     assert settings.probes.paper.sigma == (0.01, 0.2)
-
-
-def test_a_mesh_is_compared_with_its_oracle_along_the_way(tmp_path: Path) -> None:
-    save(Shape(*blob(6)), tmp_path / "blob.obj")
-    changes = [f"shape={tmp_path / 'blob.obj'}", "k=4", "steps=20", "validate_every=10"]
-    run_recipe("overfit", tmp_path / "run", [*changes, "average=0.9"])
-    rows = (tmp_path / "run" / "csv" / "version_0" / "metrics.csv").read_text()
-    assert "train/loss" in rows
-    assert Basis.load(tmp_path / "run" / "basis.safetensors").k == 4

@@ -82,11 +82,11 @@ def test_the_recipe_is_checked_and_runs(tmp_path):
     mistakes = {
         "netwrok={}": "no key 'netwrok'",
         "network.depth=3": r"no key 'network\.depth'",
-        "network.width=wide": r"expected a whole number for network\.width, got 'wide'",
+        "network.width=wide": r"network\.width must be a whole number, got 'wide'",
         "network=3": "expected keys and values for network, got 3",
-        "schedule.optimiser=sgd": r"expected one of muon, adamw for schedule\.optimiser, got 'sgd'",
-        "shapes.sizes=[1,2,3]": r"expected a list of 2 for shapes\.sizes",
-        "rate=true": r"expected a number for schedule\.rate, got True",
+        "schedule.optimiser=sgd": r"schedule\.optimiser must be 'muon' or 'adamw', got 'sgd'",
+        "shapes.sizes=[1,2,3]": r"shapes\.sizes must be a pair of whole numbers",
+        "rate=true": r"schedule\.rate must be a finite number, got True",
         "kind=magic": "kind is one of .*pretrain.*, got 'magic'",
     }
     for change, message in mistakes.items():

@@ -66,7 +66,7 @@ def test_recipe_errors(tmp_path: Path) -> None:
         recipes.run_recipe(RECIPE, tmp_path)
     with pytest.raises(InputError, match="no key 'sigmma'"):
         recipes.load_recipe(RECIPE, ["sigmma=1"])
-    with pytest.raises(InputError, match="expected a whole number or null for heads"):
+    with pytest.raises(InputError, match="heads must be a whole number or None"):
         recipes.load_recipe(RECIPE, ["heads=many"])
     with pytest.raises(InputError, match=r"kind 'pretrain' has no key|kind is one of"):
         recipes.load_recipe(RECIPE, ["kind=pretrain"])

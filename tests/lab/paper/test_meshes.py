@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,7 @@ import pytest
 import torch
 
 from eigenprobe.errors import InputError
-from eigenprobe_lab.paper import meshes
-from eigenprobe_lab.paper.meshes import MeshClouds
+from eigenprobe_lab.paper.meshes import CLEAN, MeshClouds
 
 
 def icosahedron() -> tuple[np.ndarray, np.ndarray]:
@@ -33,16 +33,13 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "m.npz"
 
 
-def test_points_lie_on_one_mesh_each_and_depend_on_the_step(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_points_lie_on_one_mesh_each_and_depend_on_the_step(file: Path) -> None:
     clouds = MeshClouds(file)
     assert len(clouds) == 2
     x, again, other = (clouds.draw(6, 200, step) for step in (0, 0, 1))
     assert x.shape == (6, 200, 3) and torch.equal(x, again) and not torch.equal(x, other)
     assert torch.allclose(x.norm(dim=-1).amax(1), torch.ones(6))
-    monkeypatch.setattr(meshes, "SCALE", 0.0)
-    monkeypatch.setattr(meshes, "TWIST", 0.0)
+    clouds = MeshClouds(file, variation=replace(CLEAN, scale=0, bend=0, twist=0, taper=0))
     spread = torch.linalg.svdvals(clouds.draw(30, 200, 0))[:, -1]  # undeformed: flat or round
     assert ((spread < 1e-3) | (spread > 1)).all() and len(set((spread > 1).tolist())) == 2
 
