@@ -9,7 +9,8 @@ above that of surfaces.
 
 A row that lost neighbours keeps the real ones among those that were judged and repeats its nearest
 one to the end. Cuts that would split off a part are undone at the half of its edges that the
-network was less sure of: a wrong split adds a vanishing eigenvalue and moves every vector after it.
+network was less sure of, unless it is sure of nearly all edges round the part, which are then all
+cut: a wrong split adds a vanishing eigenvalue and moves every vector after it.
 
 What tells a short-cut from a real neighbour: where to look, and what is seen there.
 
@@ -62,6 +63,9 @@ class Decision:
     # median logit of the judged edges of a surface; where it is higher, as on trees and streets,
     # the network finds most edges odd, and none is an exception
     usual: float = -3.0
+    # tenth percentile of the logits round a part above which it may be split off ...
+    sure: float = 2.2
+    part: int = 20  # ... if it has at least so many points
     near: int = 4  # real neighbours of each point that must hold the cloud together
     rounds: int = 40  # of restoring
 
@@ -135,17 +139,21 @@ def decide(
     cut = logits > _thresholds(graph, suspects, logits, decision)[owner]
     entry = suspects.entry
     rows = torch.arange(graph.n, device=graph.device)[:, None].expand_as(entry)
+    settled = torch.zeros_like(cut)  # round parts that may be split off
     for _ in range(decision.rounds if bool(cut.any()) else 0):
         kept = _kept(entry, cut)
         few = kept & (kept.cumsum(1, dtype=torch.int8) <= decision.near)
         count, labels = components(rows[few], graph.indices[:, : entry.shape[1]][few], graph.n)
-        between = labels[head] != labels[tail]
+        between = ~settled & (labels[head] != labels[tail])
         if count == 1 or not bool((between & cut).any()):
             break
         size = torch.bincount(labels, minlength=count)
         part = torch.where(size[labels[head]] < size[labels[tail]], labels[head], labels[tail])
+        low = _quantiles(logits[between], part[between], count, 0.1)
         middle = _quantiles(logits[between & cut], part[between & cut], count, 0.5)
-        cut &= ~(between & (logits <= middle[part]))
+        apart = between & ((size >= decision.part) & (low > decision.sure))[part]
+        settled |= apart
+        cut = (cut | apart) & ~(between & ~apart & (logits <= middle[part]))
     return cut
 
 
