@@ -276,12 +276,13 @@ def _read(path: Path, columns: Columns, key: str | None) -> tuple[Array, Array |
 def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
     import trimesh
 
-    suffix, data, none = path.suffix.lower(), path.read_bytes(), np.zeros((0, 3), np.int64)
+    suffix, data, none = path.suffix.lower(), np.memmap(path, mode="r"), np.zeros((0, 3), int)
     # The parser takes the vertex 0 of an obj file, where they count from 1, for another one.
     zero = rb"^f[ \t].*?(?<=[ \t])0[/ \t\r\n]"
     if suffix == ".obj" and re.search(zero, data, re.MULTILINE):
         raise InputError("a face has the vertex 0, expected numbers from 1 on")
-    options = {"process": False, "maintain_order": True, "skip_materials": True}  # other files
+    # Materials are other files.
+    options = {"process": False, "maintain_order": True, "skip_materials": True}
     parts: Any = trimesh.load_scene(path, **options).dump()  # type: ignore[arg-type]
     vertices, faces = trimesh.util.append_faces(
         [part.vertices for part in parts], [getattr(part, "faces", none) for part in parts]
@@ -298,9 +299,9 @@ def _cleaned(vertices: Array, faces: Array, path: Path) -> Shape:
     _, first, inverse = np.unique(vertices, axis=0, return_index=True, return_inverse=True)
     repairs = {"coincident vertices merged": len(vertices) - len(first)}
     faces = first[inverse.ravel()][faces]  # every vertex becomes the first of its copies
-    size = float(np.ptp(vertices, axis=0).max()) or 1.0
-    # What rounding leaves of an area that is zero.
-    flat = face_areas(vertices, faces) <= np.finfo(float).eps * size**2
+    # What rounding, of the corners and of the four steps to an area, leaves of one that is zero.
+    rounding = 4 * np.finfo(float).eps * float(np.abs(vertices).max())
+    flat = face_areas(vertices, faces) <= rounding * float(np.ptp(vertices, axis=0).max())
     repairs["degenerate faces dropped"] = int(flat.sum())
     faces = faces[~flat]
     _, unique = np.unique(np.sort(faces, axis=1), axis=0, return_index=True)

@@ -45,7 +45,7 @@ def read_text(path: Path, columns: Columns = None) -> Array:
         marks["sep"] = r"\s+"
     fields = re.split(marks["sep"], first)
     width = len(fields) - (not fields[-1].strip())  # the line may end by a separator
-    named = bool({*re.findall(r"[^\W\d]+", first.lower())} - {"e", "nan", "inf"})
+    named = bool({*re.findall(r"[^\W\d]+", first.lower())} - {"e", "nan", "inf", "infinity"})
     heading = fields[:width] if named else re.split(rf"{marks['sep']}|\s+", remark)
     names = [word.strip().strip("\"'/").lower() for word in heading]
     known = {"x", "y"} <= {*names}
