@@ -153,7 +153,7 @@ def test_odd_arguments_are_one_line(tmp_path: Path) -> None:
         lambda: ep.decompose(
             vertices, k=4, device="cuda:77"
         ): "device 'cuda:77' cannot be used here",
-        lambda: ep.geometry.load(tmp_path): "expected a file, got the folder",
+        lambda: ep.geometry.load(tmp_path): "expected a file, or views with a pose each",
         lambda: ep.geometry.sample_surface(
             ep.geometry.Shape(vertices), 5
         ): "expected a mesh with faces",

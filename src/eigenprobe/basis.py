@@ -170,8 +170,10 @@ class Basis(Generic[A]):
         shapes = [_shape(each) for each in (self.normalized, self.mass, self.eigenvalues)]
         n, k = shapes[0] if shapes[0] and len(shapes[0]) == 2 else (0, 0)
         if shapes != [(n, k), (n,), (k,)]:
-            wanted = "a basis (n, K), mass (n,) and eigenvalues (K,) of real numbers"
-            raise InputError(f"expected {wanted}, got shapes {shapes}")
+            raise InputError(
+                "expected a basis (n, K), mass (n,) and eigenvalues (K,) of real numbers, "
+                f"got shapes {shapes}"
+            )
 
     def __repr__(self) -> str:
         facts = ", ".join(
@@ -217,10 +219,7 @@ class Basis(Generic[A]):
         one), and both.
         """
         if self.source is None:
-            method = self.info.get("method", "unknown")
-            raise InputError(
-                f"this basis (method {method!r}) does not know what made it: decompose its points"
-            )
+            raise self._lacks("does not know what made it")
         return self.source.prepared(self.points)
 
     @cached_property
@@ -277,11 +276,11 @@ class Basis(Generic[A]):
         True
         """
         c = self._like(coefficients)
-        if c.ndim > 2 or c.shape[0] > self.k:
+        if c.ndim > 2 or len(c) > self.k:
             raise InputError(
                 f"expected at most {self.k} coefficients (k,) or (k, m), got shape {tuple(c.shape)}"
             )
-        return self.vectors[:, : c.shape[0]] @ c
+        return self.vectors[:, : len(c)] @ c
 
     def filter(self, f: Array, response: Callable[[A], Array] | Array) -> A:
         """A function with its frequencies weighted.
@@ -337,10 +336,10 @@ class Basis(Generic[A]):
         >>> bool(np.allclose(basis.operator(normalized=False) @ f, f, atol=1e-2))
         True
         """
-        if normalized:
-            return SpectralOperator(self.normalized, self.eigenvalues, self.normalized)
-        root = (self.mass**0.5)[:, None]
-        return SpectralOperator(self.vectors, self.eigenvalues, self.normalized * root)
+        left, right = self.normalized, self.normalized
+        if not normalized:
+            left, right = self.vectors, _scaled(self.mass**0.5, right)
+        return SpectralOperator(left, self.eigenvalues, right)
 
     @validated
     def truncate(self, k: int) -> Basis[A]:
@@ -392,10 +391,7 @@ class Basis(Generic[A]):
         True
         """
         if self.extension is None:
-            method = self.info.get("method", "unknown")
-            raise InputError(
-                f"this basis (method {method!r}) has no values at new points: decompose its points"
-            )
+            raise self._lacks("has no values at new points")
         x = real_numbers(points, "new points")[1]
         if x.ndim != 2 or (self.points is not None and x.shape[1] != self.points.shape[1]):
             d = "d" if self.points is None else self.points.shape[1]
@@ -405,7 +401,20 @@ class Basis(Generic[A]):
         return _numpy(values) if isinstance(self.normalized, np.ndarray) else values
 
     def numpy(self) -> Basis[Numpy]:
-        """The same basis with numpy arrays."""
+        """The same basis with numpy arrays.
+
+        Returns
+        -------
+        Basis
+
+        Examples
+        --------
+        >>> import torch
+        >>> from eigenprobe import decompose
+        >>> basis = decompose(torch.rand(300, 3), k=4)
+        >>> type(basis.numpy().vectors).__name__
+        'ndarray'
+        """
         return self._map(_numpy)
 
     def torch(self, device: torch.device | str = "cpu") -> Basis[Tensor]:
@@ -461,20 +470,17 @@ class Basis(Generic[A]):
             from .geometry.export import write_functions
 
             return write_functions(path, self)
-        stored = {name: getattr(self, name) for name in STORED}
-        tensors = {name: values for name, values in stored.items() if values is not None}
+        tensors = {name: each for name in STORED if (each := getattr(self, name)) is not None}
         header: Facts = {"format": FORMAT, "info": self.info}
         if self.source is not None and (record := self.source.record()) is not None:
             header["operator"] = record
         if self.extension is not None:
             tensors |= {f"extension.{name}": t for name, t in self.extension.tensors().items()}
             header["extension"] = {"kind": self.extension.kind, "facts": self.extension.facts()}
-        flat = {
-            name: torch.as_tensor(t).detach().cpu().contiguous().clone()
-            for name, t in tensors.items()
-        }
+        for name, tensor in tensors.items():
+            tensors[name] = torch.as_tensor(tensor).detach().cpu().contiguous().clone()
         with atomic_path(path) as temporary:
-            save_file(flat, temporary, metadata={"eigenprobe": json.dumps(header, default=str)})
+            save_file(tensors, temporary, metadata={"eigenprobe": json.dumps(header, default=str)})
 
     @classmethod
     @validated
@@ -489,20 +495,29 @@ class Basis(Generic[A]):
         Returns
         -------
         Basis
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from eigenprobe import decompose
+        >>> basis = decompose(np.random.default_rng(0).normal(size=(300, 3)), k=4)
+        >>> with TemporaryDirectory() as folder:
+        ...     basis.save(f"{folder}/cloud.safetensors")
+        ...     same = Basis.load(f"{folder}/cloud.safetensors")
+        >>> bool((same.vectors == basis.vectors).all())
+        True
         """
         if not os.path.isfile(path):
             raise InputError(f"no such basis file: {path}")
         with reading(path, "a basis written by eigenprobe"):
             with safe_open(path, framework="pt") as file:
                 header = json.loads((file.metadata() or {}).get("eigenprobe", "{}"))
-                if header.get("format") != FORMAT:
-                    got = header.get("format")
+                if (found := header.get("format")) != FORMAT:
                     raise InputError(
-                        f"expected a basis written by eigenprobe ({FORMAT}), got {got!r} in {path}"
+                        f"expected a basis written by eigenprobe ({FORMAT}), got {found!r}"
                     )
-
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            _check_stored(tensors, path)
+            _check_stored(tensors)
             extension, facts = None, header.get("extension")
             if facts is not None and facts["kind"] != "pretrained":  # a model of the third edition
                 from .extensions.functions import beginning_with  # which enters every class, too
@@ -512,7 +527,7 @@ class Basis(Generic[A]):
             stored: dict[str, Any] = {name: tensors.get(name) for name in STORED}
             info = dict(header.get("info", {}))
             if not 0 <= float(info.get("dimension", 0)) < math.inf:
-                raise InputError(f"expected a dimension, got {info['dimension']!r} in {path}")
+                raise InputError(f"expected a dimension, got {info['dimension']!r}")
             if (record := header.get("operator")) is not None:
                 from .decomposition.settings import settings_from_record
                 from .smoothers.prepared import OperatorSource
@@ -546,6 +561,13 @@ class Basis(Generic[A]):
         Returns
         -------
         A matplotlib Figure, or a scene.
+
+        Examples
+        --------
+        >>> from eigenprobe import decompose
+        >>> basis = decompose(np.random.default_rng(0).normal(size=(300, 3)), k=4)
+        >>> len(basis.plot([1, 2]).get_axes()) > 0
+        True
         """
         if self.points is None:
             raise InputError("a plot needs points, this basis carries none")
@@ -556,13 +578,14 @@ class Basis(Generic[A]):
         from .viz.figures import eigenfunctions
         from .viz.notebook import interactive_scene
 
-        faces = self.faces if faces is None else faces
+        view |= {"columns": indices, "faces": self.faces if faces is None else faces}
         if interactive:
-            return interactive_scene(self, columns=indices, faces=faces, **view)
-        shown = {"columns": indices, "eigenvalues": self.eigenvalues, "faces": faces}
+            return interactive_scene(self, **view)
         # Outliers, which have no mass, are no part of a cloud's surface.
-        rows = slice(None) if faces is not None else self.mass > 0
-        return eigenfunctions(self.points[rows], self.vectors[rows], **shown, **view)
+        rows = slice(None) if view["faces"] is not None else self.mass > 0
+        return eigenfunctions(
+            self.points[rows], self.vectors[rows], eigenvalues=self.eigenvalues, **view
+        )
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write one HTML page to explore in a browser.
@@ -573,6 +596,17 @@ class Basis(Generic[A]):
             An html file.
         options
             Of `viz.report.write_report`.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from eigenprobe import decompose
+        >>> basis = decompose(np.random.default_rng(0).normal(size=(300, 3)), k=4)
+        >>> with TemporaryDirectory() as folder:
+        ...     basis.report(path := Path(folder) / "cloud.html")
+        ...     path.read_text().startswith("<!doctype html>")
+        True
         """
         from .viz.report import write_report
 
@@ -620,6 +654,10 @@ class Basis(Generic[A]):
                 arrays[name] = convert(array) if name in CONVERTED else _numpy(array)
         return replace(self, **arrays)
 
+    def _lacks(self, what: str) -> InputError:
+        method = self.info.get("method", "unknown")
+        return InputError(f"this basis (method {method!r}) {what}: decompose its points")
+
     def _like(self, values: Array) -> Array:
         if not isinstance(values, Tensor):
             values = as_array(values)
@@ -648,7 +686,7 @@ def _shape(values: Any) -> tuple[int, ...] | None:
     return tuple(values.shape) if real else None
 
 
-def _check_stored(tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> None:
+def _check_stored(tensors: dict[str, Tensor]) -> None:
     """Whether the tensors of a file are numbers that fit each other."""
     q, mass = tensors["normalized"], tensors["mass"]
     n = len(q)
@@ -662,11 +700,12 @@ def _check_stored(tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> N
         if (name.startswith("extension.") and not index) or tensor is q:
             sound &= tensor.dtype in (torch.float32, torch.float64)
         if not sound:
-            wanted = f"finite numbers in {name!r} that fit a basis {tuple(q.shape)}"
-            got = f"others in {tensor.dtype} of shape {tuple(tensor.shape)}"
-            raise InputError(f"expected {wanted}, got {got} in {path}")
+            raise InputError(
+                f"expected finite numbers in {name!r} that fit a basis {tuple(q.shape)}, "
+                f"got others in {tensor.dtype} of shape {tuple(tensor.shape)}"
+            )
     if not bool((mass >= 0 if "lifted" in tensors else mass > 0).all()):
-        raise InputError(f"expected a positive mass, got others in {path}")
+        raise InputError("expected a positive mass, got others")
 
 
 def _within(values: Tensor, dtype: torch.dtype) -> Tensor:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -36,6 +37,13 @@ class InputError(ValueError):
     ----------
     message
         Whose line breaks become spaces.
+
+    Examples
+    --------
+    >>> from eigenprobe import decompose
+    >>> decompose([[0.0, 1.0], [1.0, 0.0]], k=5)
+    Traceback (most recent call last):
+    eigenprobe.errors.InputError: k=5 needs at least 6 points, got 2
     """
 
     def __init__(self, message: object = "") -> None:
@@ -50,49 +58,47 @@ class RankError(InputError):
 class EigenprobeWarning(UserWarning):
     """The input could be used, but the caller should know how (duplicates, disconnected clouds,
     ...).
+
+    Examples
+    --------
+    >>> from eigenprobe import decompose
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", EigenprobeWarning)
+    ...     decompose([[0.0], [0.0], [1.0], [2.0], [3.0]], k=2).k  # two points coincide
+    2
     """
 
 
-_HELD: ContextVar[list[str] | None] = ContextVar("held", default=None)
-_HEARD: ContextVar[tuple[list[str], ...]] = ContextVar("heard", default=())
+# Lists of those who listen, and whether nobody else shall hear.
+_LISTENERS: ContextVar[tuple[tuple[list[str], bool], ...]] = ContextVar("listeners", default=())
 
 
 @contextmanager
-def held_warnings() -> Iterator[list[str]]:
-    """What `warn` says in this thread meanwhile, in a list: the filters of `warnings` are shared by
-    all threads.
+def heard_warnings(held: bool = False) -> Iterator[list[str]]:
+    """What `warn` says in this thread meanwhile, in a list too: for ``info["warnings"]``. Of a list
+    that is ``held`` nobody else hears: the filters of `warnings` are shared by all threads.
     """
     said: list[str] = []
-    token = _HELD.set(said)
+    token = _LISTENERS.set((*_LISTENERS.get(), (said, held)))
     try:
         yield said
     finally:
-        _HELD.reset(token)
+        _LISTENERS.reset(token)
 
 
-@contextmanager
-def heard_warnings() -> Iterator[list[str]]:
-    """What `warn` says in this thread meanwhile, in a list too: for ``info["warnings"]``."""
-    heard: list[str] = []
-    before = _HEARD.get()
-    token = _HEARD.set((*before, heard))
-    try:
-        yield heard
-    finally:
-        _HEARD.reset(token)
+held_warnings = partial(heard_warnings, held=True)
 
 
 def warn(message: str) -> None:
     """An `EigenprobeWarning` that points to the line of the caller's own code, however deep its
     cause lies; once per cause while someone listens.
     """
-    if (said := _HELD.get()) is not None:
+    for said, held in reversed(_LISTENERS.get()):
+        if message in said:
+            return
         said.append(message)
-        return
-    if any(message in heard for heard in _HEARD.get()):
-        return
-    for heard in _HEARD.get():
-        heard.append(message)
+        if held:
+            return
     frame: FrameType | None = sys._getframe(1)
     depth, between = 2, (__name__.partition(".")[0], "torch", "lightning", "sklearn", "contextlib")
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in between:

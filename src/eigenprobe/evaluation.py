@@ -60,8 +60,8 @@ class Alignment:
     def _repr_html_(self) -> str:
         shown = [k for k in (10, 20, 50) if k < self.k] + [self.k]
         facts = {"vectors, up to": " / ".join(map(str, shown))}
-        measures = [self.cosine, self.matched, self.subspace]
-        for measure in [*measures, self.eigenvalue_discrepancy] if self.k > 1 else measures:
+        measures = [self.cosine, self.matched, self.subspace, self.eigenvalue_discrepancy]
+        for measure in measures[: None if self.k > 1 else -1]:
             name = measure.__name__.replace("_", " ")
             facts[name] = " / ".join(f"{measure(k):.3f}" for k in shown)
         return html_table("Alignment", facts)
@@ -133,8 +133,10 @@ def compare(basis: Basis, oracle: Basis, indices: Any = None) -> Alignment:
             rows = np.flatnonzero(rows)
         whole = rows.dtype.kind in "iu" and rows.ndim == 1
         if not whole or ((rows < -oracle.n) | (rows >= oracle.n)).any():
-            got = f"{rows.dtype} of shape {rows.shape}"
-            raise InputError(f"expected indices (n,) of {oracle.n} points, got {got}")
+            raise InputError(
+                f"expected indices (n,) of {oracle.n} points, got {rows.dtype} of shape "
+                f"{rows.shape}"
+            )
         reference = reference[rows]
     values = (to_numpy(each.eigenvalues) for each in (basis, oracle))
     return compare_vectors(vectors, reference, *values)
@@ -148,19 +150,21 @@ def compare_vectors(
     vectors, reference = to_numpy(vectors), to_numpy(reference)
     ranks = [np.ndim(each) for each in (vectors, reference, eigenvalues, reference_eigenvalues)]
     if ranks != [2, 2, 1, 1]:
-        got = f"{vectors.shape} and {reference.shape}"
-        raise InputError(f"expected vectors (n, K) and eigenvalues (K,), got {got}")
+        raise InputError(
+            "expected vectors (n, K) and eigenvalues (K,), "
+            f"got {vectors.shape} and {reference.shape}"
+        )
     if len(vectors) != len(reference):
-        got = f"{len(vectors)} and {len(reference)} rows"
-        picks = "indices= picks the oracle's rows at the basis's points"
-        raise InputError(f"expected a basis and an oracle at the same points, got {got} ({picks})")
+        raise InputError(
+            f"expected a basis and an oracle at the same points, got {len(vectors)} and "
+            f"{len(reference)} rows (indices= picks the oracle's rows at the basis's points)"
+        )
     k = min(vectors.shape[1], reference.shape[1])
-    ours, theirs = _unit(vectors[:, :k]), _unit(reference[:, :k])
+    if not (np.isfinite(vectors).all() and np.isfinite(reference).all()):
+        raise InputError("expected finite vectors to compare, got NaN or infinity")
+    ours, theirs = (
+        each[:, :k] / np.maximum(np.linalg.norm(each[:, :k], axis=0), np.finfo(float).tiny)
+        for each in (vectors, reference)
+    )
     values = (to_numpy(each)[:k] for each in (eigenvalues, reference_eigenvalues))
     return Alignment(ours.T @ theirs, ours.T @ ours, theirs.T @ theirs, *values)
-
-
-def _unit(vectors: Array) -> Array:
-    if not np.isfinite(vectors).all():
-        raise InputError("expected finite vectors to compare, got NaN or infinity")
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=0), np.finfo(float).tiny)

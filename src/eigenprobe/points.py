@@ -30,7 +30,6 @@ BLOCK = 1 << 18  # numbers moved into a frame at once on a processor
 # sizes of a cloud whose eigenvalues, one over its square, are ordinary numbers
 SMALLEST, LARGEST = 1e-140, 1e140
 SOME = 1000  # rows that are looked at
-NINTH = 5e-9  # relative error of text of nine digits, which tells all numbers in float32 apart
 
 
 @dataclass(frozen=True)
@@ -76,12 +75,14 @@ def points_and_faces(source: Any) -> tuple[Any, np.ndarray | None]:
         return source, None
     points = _first(source, CARRIERS)
     if points is None:
-        wanted = "points (n, d), a file, a mesh, or an object with vertices, points or pos"
-        raise InputError(f"expected {wanted}, got {type(source).__name__}")
+        raise InputError(
+            "expected points (n, d), a file, a mesh, or an object with vertices, points or pos, "
+            f"got {type(source).__name__}"
+        )
     faces = as_array(_first(source, ("faces", "triangles", "face")))
     if faces.ndim == 1 and len(faces) % 4 == 0 and (faces[::4] == 3).all():
         faces = faces.reshape(-1, 4)[:, 1:]  # VTK: 3, a, b, c, 3, d, e, f, ...
-    elif faces.ndim == 2 and (getattr(source, "face", None) is not None or faces.shape[1] != 3):
+    elif hasattr(source, "face"):
         faces = faces.T  # PyTorch Geometric: (3, f)
     if faces.ndim != 2 or faces.size == 0:
         return _array(points), None
@@ -132,8 +133,9 @@ def _is_cloud(each: object) -> bool:
 def _warn_of_rounding(array: Any) -> None:
     """Coordinates far from the origin that single precision has rounded, here or in a file: a step
     between two such numbers is ``eps max|x|``, and points of a surface lie about ``size / sqrt(n)``
-    apart. Areas and angles show a step of a fiftieth of that (2 % of an edge). Numbers in a
-    text of nine digits lie within a 24th of a step of the rounded ones; others lie anywhere."""
+    apart. Areas and angles show a step of a fiftieth of that (2 % of an edge). A text of
+    nine digits tells all numbers in float32 apart, and is off by at most ``5e-9 max|x|``, a 24th of
+    a step; numbers that were not rounded lie anywhere."""
     n = len(array)
     values = as_array(array[:: max(1, n // SOME)])
     if values.shape[1] != 3 or values.dtype.kind != "f":
@@ -142,12 +144,14 @@ def _warn_of_rounding(array: Any) -> None:
     step = float(np.finfo(np.float32).eps) * largest
     if not step > 0.02 * spacing > 0 or not np.isfinite(largest):
         return
-    rounded = np.abs(values - values.astype(np.float32)).max() <= NINTH * largest
+    rounded = np.abs(values - values.astype(np.float32)).max() <= step / 24
     whole = values.dtype.itemsize > 4 and (values == values.round()).all()  # as grids are
     if rounded and not whole:
-        told = f"rounded to {step:.2g}, and points lie about {spacing:.2g} apart"
-        todo = "subtract an offset from the original numbers, or read them as float64"
-        warn(f"coordinates of {largest:.3g} in float32 are {told}: {todo}")
+        warn(
+            f"coordinates of {largest:.3g} in float32 are rounded to {step:.2g}, and points lie "
+            f"about {spacing:.2g} apart: subtract an offset from the original numbers, or read "
+            "them as float64"
+        )
 
 
 def values_by_cloud(values: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
@@ -185,8 +189,10 @@ def real_numbers(points: Any, what: str = "points") -> tuple[Array, Tensor]:
     double precision)."""
     if isinstance(points, np.ma.MaskedArray) and np.ma.is_masked(points):
         bad = np.flatnonzero(np.ma.getmaskarray(points).reshape(len(points), -1).any(1))
-        got = f"{len(bad)} rows with some, the first {bad[0]}"
-        raise InputError(f"expected {what} without masked entries, got {got}")
+        raise InputError(
+            f"expected {what} without masked entries, got {len(bad)} rows with some, "
+            f"the first {bad[0]}"
+        )
     array: Array = strided(points) if isinstance(points, Tensor) else np.asarray(as_array(points))
     tensor = array
     if isinstance(points, Tensor):
@@ -210,13 +216,10 @@ def check_points(
         raise InputError(f"expected points of shape (n, d), got {tuple(array.shape)}")
     check_count(array.shape[0], k)
     _warn_of_rounding(array)
-    is_numpy = isinstance(array, np.ndarray)
-    floating = array.dtype.kind == "f" if is_numpy else tensor.is_floating_point()
-    single = floating and array.dtype.itemsize <= 4
-    origin = Origin(array, torch.float32 if single else torch.float64, tensor.device, is_numpy)
-    tensor = tensor.detach().to(
-        device=None if device is None else resolved(device), dtype=torch.float64
-    )
+    single = str(array.dtype).endswith(("float16", "float32"))  # bfloat16 too
+    dtype = torch.float32 if single else torch.float64
+    origin = Origin(array, dtype, tensor.device, isinstance(array, np.ndarray))
+    tensor = tensor.detach().to(None if device is None else resolved(device), torch.float64)
     if finite:
         check_finite(tensor, "points")
     return tensor, origin
@@ -226,8 +229,10 @@ def check_finite(points: Tensor, what: str) -> None:
     """Whether all rows are finite numbers."""
     bad = (~torch.isfinite(points).all(1)).nonzero()
     if len(bad):
-        got = f"{len(bad)} with NaN or infinity, the first in row {int(bad[0])}"
-        raise InputError(f"expected finite {what}, got {got}")
+        raise InputError(
+            f"expected finite {what}, got {len(bad)} with NaN or infinity, the first in row "
+            f"{int(bad[0])}"
+        )
 
 
 def as_tensor(points: object) -> Tensor:
@@ -244,8 +249,10 @@ def strided(points: Tensor) -> Tensor:
     """The tensor itself; one that is sparse, nested, quantised or without storage is an error."""
     odd = points.is_nested or points.is_quantized or points.is_meta
     if odd or points.layout != torch.strided:
-        got = f"{points.dtype} in layout {points.layout} on {points.device}"
-        raise InputError(f"expected a dense tensor of ordinary numbers, got {got}")
+        raise InputError(
+            f"expected a dense tensor of ordinary numbers, got {points.dtype} in layout "
+            f"{points.layout} on {points.device}"
+        )
     return points
 
 
@@ -278,15 +285,18 @@ class Frame:
             points = unit_rows(points)
         largest = float(points.abs().max())
         if largest > LARGEST:
-            most = f"expected coordinates of at most {LARGEST:.0e}"
-            raise InputError(f"{most}, got {largest:.3g}: change the unit")
+            raise InputError(
+                f"expected coordinates of at most {LARGEST:.0e}, got {largest:.3g}: change the unit"
+            )
         centre = points.mean(0)
         extent = float((points - centre).abs().max())
         if not extent > 1e-12 * largest or not math.isfinite(extent):
             raise InputError(f"expected distinct points, got {len(points)} that are all equal")
         if extent < SMALLEST:
-            got = f"got size {extent:.3g}: change the unit"
-            raise InputError(f"expected a cloud larger than {SMALLEST:.0e}, {got}")
+            raise InputError(
+                f"expected a cloud larger than {SMALLEST:.0e}, got size {extent:.3g}: "
+                "change the unit"
+            )
         return cls(centre, extent * float(((points - centre) / extent).norm(dim=1).max()), unit)
 
     def __call__(self, points: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:

@@ -52,11 +52,12 @@ def test_npz_by_name_and_dtypes(tmp_path) -> None:
     assert (load(path).vertices == 2 * np.eye(3)).all()
     np.savez(path, one=np.eye(3), other=3 * np.eye(3))
     with pytest.raises(
-        InputError, match="holds one, other, expected one array named 'points': choose one by key"
+        InputError,
+        match=r"it holds one, other, expected one array named points .*: choose one by key",
     ):
         load(path)
     assert (load(path, key="other").vertices == 3 * np.eye(3)).all()
-    with pytest.raises(InputError, match="no array 'third', it has one, other"):
+    with pytest.raises(InputError, match="no array 'third', there are one, other"):
         load(path, key="third")
     vertices, faces = blob(3)
     np.savez(path, vertices=vertices, faces=faces)  # a mesh
@@ -104,8 +105,8 @@ def test_a_mesh_is_cleaned_and_told(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("empty.obj", b"", "is empty"),
-        ("empty.xyz", b"", "is empty"),
+        ("empty.obj", b"", "cannot read|no points"),
+        ("empty.xyz", b"", "no points"),
         ("blank.xyz", b"\n\n# nothing\n", "no points"),
         ("words.csv", b"a,b,c\nd,e,f\n", "cannot read"),
         ("nan.obj", b"v 0 0 nan\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", "point 0 is"),

@@ -43,9 +43,9 @@ def test_cells(tmp_path: Path, counts: sparse.csr_matrix) -> None:
     assert (read_table(path, labels="batch").labels == np.arange(60)).all()
     assert np.array_equal(read_table(path, key="layers/dense").features, 2 * counts.toarray())
     assert np.array_equal(open_rows(path).take(np.array([5, 2])), counts.toarray()[[5, 2]])
-    with pytest.raises(InputError, match=r"a.h5ad has no array 'obs/age', it has"):
+    with pytest.raises(InputError, match=r"a.h5ad: it has no array 'obs/age', there are"):
         read_table(path, labels="age")
-    with pytest.raises(InputError, match=r"a.h5ad has no array 'layers/raw', it has"):
+    with pytest.raises(InputError, match=r"a.h5ad: it has no array 'layers/raw', there are"):
         read_table(path, key="layers/raw")
     write_h5ad(path, counts, pca=True)
     assert np.array_equal(read_table(path).features, counts.toarray()[:, :3])

@@ -156,7 +156,7 @@ def test_stacked_clouds_are_searched_each_in_itself(columns: int, loops: bool) -
         assert torch.equal(part.indices, alone.indices)
         assert torch.allclose(part.distances, alone.distances)
         assert torch.equal(part.points, alone.points)
-        assert part.doubtful is None and part.clouds == ()
+        assert part.clouds == ()
         start += size
 
 

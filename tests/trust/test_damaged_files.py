@@ -91,14 +91,14 @@ def test_a_shorter_text_mesh_is_not_a_smaller_mesh(tmp_path: Path) -> None:
     lines = (tmp_path / "whole.ply").read_text().splitlines()
     for missing in (1, len(faces), len(faces) + 5):
         (tmp_path / "cut.ply").write_text("\n".join(lines[:-missing]))
-        with pytest.raises(InputError, match=r"cut.ply( ends early|: )"):
+        with pytest.raises(InputError, match=r"cut.ply: "):
             load(tmp_path / "cut.ply")
     text = [f"OFF\n{len(vertices)} {len(faces)} 0", *(" ".join(map(str, v)) for v in vertices)]
     text += [f"3 {a} {b} {c}" for a, b, c in faces]
     (tmp_path / "whole.off").write_text("\n".join(text))
     assert load(tmp_path / "whole.off").n == len(vertices)
     (tmp_path / "cut.off").write_text("\n".join(text[:-3]))
-    with pytest.raises(InputError, match=r"cut.off ends early"):
+    with pytest.raises(InputError, match=r"cut.off: the file ends early"):
         load(tmp_path / "cut.off")
 
 

@@ -42,11 +42,6 @@ def _signature(basis: Basis[A], vectors: Tensor, gains: Tensor, sources: Any, sc
     return like(basis, vectors @ weighted.reshape(-1, vectors.shape[1]).T)
 
 
-def _positive_values(basis: Basis) -> Tensor:
-    values = tensors(basis)[2]
-    return values[positive(values)]
-
-
 @validated
 def hks(
     basis: Basis[A], times: int | Array = 16, *, sources: Any = None, scaled: bool = False
@@ -183,7 +178,8 @@ def shape_dna(basis: Basis[A], count: int | None = None, *, normalise: Normalise
     >>> shape_dna(basis).round(1).tolist()
     [1.0, 1.0, 4.0, 4.0]
     """
-    values = _positive_values(basis)
+    values = tensors(basis)[2]
+    values = values[positive(values)]
     count = len(values) if count is None else count
     if not 1 <= count <= len(values):
         raise InputError(f"expected 1 <= count <= {len(values)} positive eigenvalues, got {count}")
@@ -220,13 +216,10 @@ def shape_dna_distance(
     >>> shape_dna_distance(basis, basis)
     0.0
     """
-    pair = (first, second)
-    count = min(len(_positive_values(basis)) for basis in pair) if count is None else count
-    x, y = (
-        torch.as_tensor(shape_dna(basis, count, normalise=normalise)).double().cpu()
-        for basis in pair
-    )
-    return float((((x - y) / torch.arange(1, count + 1)) ** 2).mean().sqrt())
+    if count is None:
+        count = min(len(shape_dna(basis)) for basis in (first, second))
+    x, y = (shape_dna(basis.numpy(), count, normalise=normalise) for basis in (first, second))
+    return float(np.sqrt(np.square((x - y) / np.arange(1, count + 1)).mean()))
 
 
 @validated

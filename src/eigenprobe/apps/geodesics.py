@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud.sample import WorkingSample
 from ..decomposition import OperatorSettings, geometry_of, prepare
 from ..eigen.inverse import symmetric_factor
 from ..errors import InputError
@@ -34,8 +33,6 @@ from ..operators import gradients, matrices
 from ..points import check_points
 from ..smoothers.prepared import Prepared
 from .spectral import Array, rows
-
-SHIFT = 1e-8  # makes L invertible, in units of one over the squared size of the cloud
 
 
 @overload
@@ -87,18 +84,17 @@ def geodesic_distance(cloud: Any, sources: Any, *, time: float | None = None) ->
         raise InputError(f"expected a time above 0, got {time}")
     with limited_threads(x.device, len(x)):
         made = geometry_of(cloud) if isinstance(cloud, Basis) else prepare(x, OperatorSettings(), 1)
-        if made.sample is None:
-            found = _distances(x, made, index, time)
-        else:
-            found = _at_given_points(made, made.sample, index, time)
+        found = _at_given_points(x, made, index, time)
     result = found[:, 0] if np.ndim(sources) == 0 else found
     return result if origin.numpy else torch.from_numpy(result).to(origin.dtype).to(origin.device)
 
 
 def _at_given_points(
-    made: Prepared, sample: WorkingSample, sources: np.ndarray, time: float | None
+    x: torch.Tensor, made: Prepared, sources: np.ndarray, time: float | None
 ) -> np.ndarray:
-    """Distances on the working sample of a cloud, extended to all given points ``(n, s)``."""
+    """Distances ``(n, s)``: those on the working sample of a cloud, if it has one, extended."""
+    if (sample := made.sample) is None:
+        return _distances(x, made, sources, time)
     place = sample.rows.cpu().numpy()
     inside = _distances(sample.points, made, place[sources], time)
     if sample.one_to_one:
@@ -121,7 +117,9 @@ def _distances(
     if time is None:
         time = mass.diagonal().mean() ** (2 / len(gradient)) / 4
     heat = symmetric_factor(mass + time * stiffness)
-    inverse = symmetric_factor(stiffness + SHIFT / cloud.frame.scale**2 * mass)
+    # Half of the digits make L invertible: more would show, fewer would drown in rounding.
+    shift = np.finfo(float).eps ** 0.5 / cloud.frame.scale**2
+    inverse = symmetric_factor(stiffness + shift * mass)
     component = smoother.components[1].cpu().numpy()
     component = component if cloud.rows is None else component[cloud.rows.cpu().numpy()]
     points, edges = x.cpu().numpy(), stiffness.tocoo()

@@ -181,8 +181,9 @@ def point_map(matrix: Array, source: Basis[A], target: Basis[A]) -> A:
     vs, vt = tensors(source)[0], tensors(target)[0]
     c = torch.as_tensor(matrix).to(vs)
     if c.ndim != 2 or not 0 < c.shape[0] <= target.k or not 0 < c.shape[1] <= source.k:
-        most = f"({target.k}, {source.k})"
-        raise InputError(f"expected a map of 1 to at most {most}, got {tuple(c.shape)}")
+        raise InputError(
+            f"expected a map of 1 to at most ({target.k}, {source.k}), got {tuple(c.shape)}"
+        )
     carried = vs[:, : c.shape[1]] @ c.T  # (n_s, k_t)
     return like(source, nearest_rows(carried, vt[:, : c.shape[0]].to(carried), 1)[0][:, 0])
 
@@ -276,17 +277,15 @@ def match(
     >>> bool((points == np.arange(300)[::-1]).mean() > 0.9)
     True
     """
-    a = torch.as_tensor(wks(source, descriptors))
-    b = torch.as_tensor(wks(target, descriptors))
+    signatures = [[wks(each, descriptors)] for each in (source, target)]
     if landmarks is not None:
-        pairs = torch.as_tensor(as_array(landmarks, np.int64))
+        pairs = as_array(landmarks, np.int64)
         if pairs.ndim != 2 or pairs.shape[1] != 2:
-            raise InputError(f"expected landmarks of shape (s, 2), got {tuple(pairs.shape)}")
-        for signature, count in ((wks, descriptors), (hks, descriptors // 2)):
-            own = signature(source, count, sources=pairs[:, 0], scaled=True)
-            other = signature(target, count, sources=pairs[:, 1], scaled=True)
-            a = torch.cat([a, torch.as_tensor(own)], 1)
-            b = torch.cat([b, torch.as_tensor(other)], 1)
+            raise InputError(f"expected landmarks of shape (s, 2), got {pairs.shape}")
+        for found, basis, points in zip(signatures, (source, target), pairs.T):
+            found.append(wks(basis, descriptors, sources=points))
+            found.append(hks(basis, descriptors // 2, sources=points, scaled=True))
+    a, b = (torch.cat([torch.as_tensor(each) for each in found], 1) for found in signatures)
     k = min(k, source.k, target.k)
     matrix = functional_map(source, target, a, b, k=k, weight=weight)
     matrix = zoomout(matrix, source, target, k=refine_to, step=step)

@@ -63,16 +63,16 @@ def rows(sources: Any, n: int, device: torch.device) -> Tensor:
     """Point indices (s,) from an int or a sequence of ints; an error names the range."""
     given = as_array(sources)
     if given.ndim > 1 or (given.size and given.dtype.kind not in "iu"):
-        got = f"{given.dtype} of shape {given.shape}"
-        raise InputError(f"expected point indices (an int or a list of ints), got {got}")
+        raise InputError(
+            "expected point indices (an int or a list of ints), "
+            f"got {given.dtype} of shape {given.shape}"
+        )
     index = torch.as_tensor(given.astype(np.int64), device=device).reshape(-1)
     if index.numel() == 0 or int(index.min()) < 0 or int(index.max()) >= n:
         raise InputError(f"expected point indices in 0..{n - 1}, got {index.tolist()[:5]}")
     return index
 
 
-ZERO = 1e-9  # eigenvalues of separate parts, relative to the largest
-SAME_PART = 1e-6  # how equal their vectors are on one part, relative
 RESPONSES: dict[str, Callable[..., Tensor]] = {
     "lowpass": lambda values, *, cutoff: (values <= cutoff).to(values),
     "highpass": lambda values, *, cutoff: (values > cutoff).to(values),
@@ -162,11 +162,10 @@ def apply_filter(
     >>> bool(np.allclose(smooth, basis.points[:, 0], atol=1e-3))  # the cosine has frequency 1
     True
     """
-    gain = response(name, **parameters) if isinstance(name, str) else name
-    result = basis.filter(f, gain)
-    if outside:
-        result = result + outside * (basis._functions(f) - basis.reconstruct(basis.project(f)))
-    return result
+    found = basis.filter(f, response(name, **parameters) if isinstance(name, str) else name)
+    if not outside:
+        return found
+    return found + outside * (basis._functions(f) - basis.reconstruct(basis.project(f)))
 
 
 @validated
@@ -321,16 +320,14 @@ def pseudotime(basis: Basis[A], root: int, kind: Literal["path", "commute"] = "p
     if not 0 <= root < basis.n:
         raise InputError(f"expected a root between 0 and {basis.n - 1}, got {root}")
     found = None if kind == "commute" else _path_lengths(basis, root)
-    if found is not None:
-        return like(
-            basis, found / found[found.isfinite()].max().clamp_min(torch.finfo(found.dtype).tiny)
-        )
-    time = torch.as_tensor(distance(basis, root, "commute")).square()
-    vectors, _, values = tensors(basis)
-    zero = vectors[:, values <= ZERO * values[-1]]
-    reached = (zero - zero[root]).abs().amax(1) <= SAME_PART * zero.abs().max()
-    longest = time[reached].max().clamp_min(torch.finfo(time.dtype).tiny)
-    return like(basis, torch.where(reached, time / longest, torch.inf))
+    if found is None:
+        vectors, _, values = tensors(basis)
+        zero = vectors[:, ~positive(values)]
+        heat = zero @ zero[root]  # after an endless time: 0 on other parts, the same on this one
+        found = torch.as_tensor(distance(basis, root, "commute")).square()
+        found = torch.where(heat > heat[root] / 2, found, torch.inf)
+    longest = found[found.isfinite()].max().clamp_min(torch.finfo(found.dtype).tiny)
+    return like(basis, found / longest)
 
 
 def _path_lengths(basis: Basis, root: int) -> Tensor | None:

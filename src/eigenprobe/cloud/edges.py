@@ -8,8 +8,7 @@ A short-cut is an exception: the threshold is the higher, the more the median lo
 above that of surfaces.
 
 A row that lost neighbours keeps the real ones among those that were judged and repeats its nearest
-one to the end. Cut edges of which the network is not certain go on as `Graph.doubtful`, with a
-share of their weight. Cuts that would split off a part are undone at the half of its edges that the
+one to the end. Cuts that would split off a part are undone at the half of its edges that the
 network was less sure of, unless it is sure of nearly all edges round the part, which are then all
 cut: a wrong split adds a vanishing eigenvalue and moves every vector after it.
 
@@ -64,9 +63,6 @@ class Decision:
     # median logit of the judged edges of a surface; where it is higher, as on trees and streets,
     # the network finds most edges odd, and none is an exception
     usual: float = -3.0
-    # logit up to which a cut edge is in doubt: it keeps a share of its weight ...
-    certain: float = 3.0
-    adjacent: int = 5  # ... if it joins a point to one of its nearest: stencils are small
     # tenth percentile of the logits round a part above which it may be split off ...
     sure: float = 2.2
     part: int = 20  # ... if it has at least so many points
@@ -124,14 +120,9 @@ def real_neighbours(graph: Graph, network: ShortcutNetwork | None = None) -> tup
         network = network.to(graph.device)
     with torch.inference_mode():
         logits = network(suspects)
-    cut, doubtful = decide(graph, suspects, logits)
-    ends = torch.stack(
-        [suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]], 1
-    )
-    if not bool(cut.any()):
-        return graph, ends[cut]
-    kept = keep_only(graph, _kept(suspects.entry, cut))
-    return replace(kept, doubtful=ends[doubtful]), ends[cut]
+    cut = decide(graph, suspects, logits)
+    ends = torch.stack([suspects.edges.head[cut], suspects.edges.tail[cut]], 1)
+    return keep_only(graph, _kept(suspects.entry, cut)), suspects.nodes[ends]
 
 
 def _kept(entry: Tensor, cut: Tensor) -> Tensor:
@@ -141,8 +132,8 @@ def _kept(entry: Tensor, cut: Tensor) -> Tensor:
 
 def decide(
     graph: Graph, suspects: Suspects, logits: Tensor, decision: Decision = DECISION
-) -> tuple[Tensor, Tensor]:
-    """Which of the judged edges ``(e,)`` are cut, and at which of those a doubt remains."""
+) -> Tensor:
+    """Which of the judged edges ``(e,)`` are cut."""
     head, tail = suspects.nodes[suspects.edges.head], suspects.nodes[suspects.edges.tail]
     owner = suspects.owner[suspects.edges.head]
     cut = logits > _thresholds(graph, suspects, logits, decision)[owner]
@@ -163,7 +154,7 @@ def decide(
         apart = between & ((size >= decision.part) & (low > decision.sure))[part]
         settled |= apart
         cut = (cut | apart) & ~(between & ~apart & (logits <= middle[part]))
-    return cut, cut & ~settled & suspects.among(decision.adjacent) & (logits < decision.certain)
+    return cut
 
 
 def _thresholds(graph: Graph, suspects: Suspects, logits: Tensor, decision: Decision) -> Tensor:
@@ -249,121 +240,88 @@ def find_suspects(graph: Graph, settings: Suspicion = SUSPICION) -> Suspects | N
     once = torch.bincount(entry, minlength=len(edges)) == 1  # absent from the other end's list
     ranks[1][once] = 1.2 * index.shape[1]
 
-    near = _Neighbourhoods(x, index, offsets, distance, spacing)
-    points, normals = near.points(nodes, residual, suspicious, owner, clouds)
-    pairs = near.pairs(edges, ranks, normals, place)
-    local = Edges(place[edges.head], place[edges.tail], len(nodes))
-    known = torch.full_like(index, -1).masked_scatter_(ends, entry)
+    h, share = spacing[nodes, None], torch.ones_like(spacing) / clouds.spread(clouds.counts)
+    pose = canonical_pose(clouds.padded(x), clouds.padded(share))  # (b, 4, 3)
+    size = pose[:, :3].norm(dim=1).amax(1).reciprocal()[owner, None]  # root mean square
+    turn = pose[owner]
+    scales = [count - 1 for count in SCALES]
+    sums = _products(offsets.index_select(1, nodes)).cumsum(2)[..., scales].flatten(1)
+    variance, axes = _spectrum(sums)  # (a 3, 3): every scale of every point
+    normals = axes[..., 0].unflatten(0, (len(nodes), -1))  # (a, scales, 3)
+    own = (normals[:, 1, None] @ turn[:, :3])[:, 0] * size
+    i, j = torch.triu_indices(3, 3, device=x.device)
+    local = (x[nodes, None] @ turn[:, :3])[:, 0] + turn[:, 3]  # canonical coordinates
+    points = [
+        (variance[:, :2] / variance[:, 2:].clamp_min(1e-20)).reshape(len(nodes), -1),
+        distance[nodes][:, [0, 2, 5, 10, -1]] / h,
+        residual[nodes, None].clamp_max(3),
+        suspicious[nodes, None].float(),
+        (h / size).log(),
+        h.log() - clouds.mean(spacing.log())[owner, None],
+        own[:, i] * own[:, j],
+        local,
+        *(wave(times * local) for times in (3, 6) for wave in (torch.sin, torch.cos)),
+    ]
+
+    head, tail = edges.head, edges.tail
+    chord = x.index_select(0, tail) - x.index_select(0, head)
+    d = chord.norm(dim=1).clamp_min(1e-12)
+    here, there = spacing[head], spacing[tail]
+    gap, detour, common = _between(x, index, offsets, distance, edges, d)
+    normals = normals.permute(2, 0, 1)
+    first, second = (normals.index_select(1, place[end]) for end in (head, tail))  # (3, e, scales)
+    unit = (chord / d[:, None]).mT[..., None]
+    low, high = _sorted((first * unit).sum(0).abs(), (second * unit).sum(0).abs())  # (e, scales)
+    angles = torch.stack([(first * second).sum(0).abs(), low, high], 2).flatten(1)
+    tilt = (high * (d / (here * there).sqrt())[:, None]).clamp_max(6)
+    # What differs between the two ends enters as the smaller and the larger of both.
+    apart = _sorted(d / here, d / there)
+    pairs = [*apart, (here / there).log().abs(), *(ranks / index.shape[1]), gap, detour]
     return Suspects(
-        nodes, local, ranks[0] < settings.message, points, pairs, owner, place[landmarks], known
+        nodes,
+        Edges(place[head], place[tail], len(nodes)),
+        ranks[0] < settings.message,
+        torch.cat(points, 1),
+        torch.cat([torch.stack(pairs, 1), common.mT, angles, tilt], 1),
+        owner,
+        place[landmarks],
+        torch.full_like(index, -1).masked_scatter_(ends, entry),
     )
 
 
-class _Neighbourhoods:
-    """The neighbours of every point, and the numbers computed from them."""
+def _between(
+    x: Tensor, index: Tensor, offsets: Tensor, distance: Tensor, edges: Edges, d: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """How empty the middle of every edge is, the best detour by one neighbour, and the shares ``(3,
+    e)`` of common neighbours.
 
-    def __init__(
-        self, x: Tensor, index: Tensor, offsets: Tensor, distance: Tensor, spacing: Tensor
-    ) -> None:
-        self.x, self.index, self.offsets, self.distance, self.spacing = (
-            x,
-            index,
-            offsets,
-            distance,
-            spacing,
-        )
-
-    def points(
-        self, nodes: Tensor, residual: Tensor, suspicious: Tensor, owner: Tensor, clouds: Segments
-    ) -> tuple[Tensor, Tensor]:
-        """``(a, NODE)`` and the normals ``(3, a, scales)``."""
-        h, d = self.spacing[nodes, None], self.distance[nodes]
-        sums = _products(self.offsets.index_select(1, nodes)).cumsum(2)[
-            ..., [count - 1 for count in SCALES]
-        ]
-        variance, axes = _spectrum(sums.flatten(1))  # (a 3, 3): every scale of every point
-        normals = axes[..., 0].unflatten(0, (len(nodes), -1))
-        parts = [(variance[:, :2] / variance[:, 2:].clamp_min(1e-20)).reshape(len(nodes), -1)]
-        parts.append(d[:, [0, 2, 5, 10, -1]] / h)
-        share = torch.ones_like(self.spacing) / clouds.spread(clouds.counts)
-        pose = canonical_pose(clouds.padded(self.x), clouds.padded(share))  # (b, 4, 3)
-        size = pose[:, :3].norm(dim=1).amax(1).reciprocal()  # root mean square
-        turn = pose[owner]
-        # (a, 3) canonical coordinates
-        local = (self.x[nodes, None] @ turn[:, :3])[:, 0] + turn[:, 3]
-        own = (normals[:, 1, None] @ turn[:, :3])[:, 0] * size[owner, None]
-        i, j = torch.triu_indices(3, 3, device=self.x.device)
-        relative = h / size[owner, None]
-        usual = clouds.mean(self.spacing.log())[owner, None]
-        parts += [residual[nodes, None].clamp_max(3), suspicious[nodes, None].float()]
-        parts += [relative.log(), h.log() - usual, own[:, i] * own[:, j]]
-        parts += [local, (3 * local).sin(), (3 * local).cos(), (6 * local).sin(), (6 * local).cos()]
-        return torch.cat(parts, 1), normals.permute(2, 0, 1)
-
-    def pairs(self, edges: Edges, ranks: Tensor, normals: Tensor, place: Tensor) -> Tensor:
-        """``(e, EDGE)``; what differs between the two ends enters as the smaller and the larger of
-        both.
-        """
-        head, tail = edges.head, edges.tail
-        chord = self.x.index_select(0, tail) - self.x.index_select(0, head)
-        d = chord.norm(dim=1).clamp_min(1e-12)
-        here, there = self.spacing[head], self.spacing[tail]
-        gap, detour, common = self._between(head, tail, d)
-        # (3, e, scales)
-        first, second = (normals.index_select(1, place[end]) for end in (head, tail))
-        alike = (first * second).sum(0).abs()
-        unit = (chord / d[:, None]).mT[..., None]
-        # (e, scales)
-        low, high = _sorted((first * unit).sum(0).abs(), (second * unit).sum(0).abs())
-        tilt = (high * (d / (here * there).sqrt())[:, None]).clamp_max(6)
-        angles = torch.stack([alike, low, high], 2).flatten(1)
-        parts = [
-            *_sorted(d / here, d / there),
-            (here / there).log().abs(),
-            *(ranks / self.index.shape[1]),
-            gap,
-            detour,
-        ]
-        return torch.cat([torch.stack(parts, 1), common.mT, angles, tilt], 1)
-
-    def _between(self, head: Tensor, tail: Tensor, d: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """How empty the middle is, the best detour by one neighbour, and the shares ``(3, e)`` of
-        common neighbours.
-
-        With o to a neighbour and c to the other end, |o - c/2|^2 and |o - c|^2 follow from |o|^2
-        and o.c.
-        """
-        gap, detour, common = (
-            torch.empty_like(d),
-            torch.empty_like(d),
-            torch.empty((3, len(d)), device=d.device),
-        )
-        # (n, 4 k)
-        table = torch.cat([self.offsets, self.distance.square()[None]]).transpose(0, 1).flatten(1)
-        lists = self.index.mT.contiguous()  # (k, n)
-        for part in torch.arange(len(d), device=d.device).split(1 << 14):
-            far2, ends = d[part].square(), (head[part], tail[part])
-            chord = self.x.index_select(0, ends[1]) - self.x.index_select(0, ends[0])
-            middle = way = 9 * far2
-            for start, end, along in zip(ends, ends[::-1], (chord, -chord), strict=True):
-                # (e, k)
-                *offsets, near2 = table.index_select(0, start).unflatten(1, (4, -1)).unbind(1)
-                dot = torch.zeros((), device=d.device)
-                for offset, component in zip(offsets, along.unbind(1), strict=True):
-                    dot = torch.addcmul(dot, offset, component[:, None])
-                near2.masked_fill_(self.index.index_select(0, start) == end[:, None], torch.inf)
-                middle = torch.minimum(middle, (near2 - dot).amin(1) + far2 / 4)
-                way = torch.minimum(
-                    way, torch.maximum(near2, near2 - 2 * dot + far2[:, None]).amin(1)
-                )
-            gap[part], detour[part] = (
-                value.clamp_min(0).sqrt_() / d[part] for value in (middle, way)
-            )
-            one, other = (lists.index_select(1, end) for end in ends)
-            same = one[:, None] == other  # (k, k, e)
-            for row, count in enumerate(SCALES):
-                common[row, part] = same[:count, :count].sum((0, 1), dtype=torch.uint8) / count
-        return gap, detour, common
+    With o to a neighbour and c to the other end, |o - c/2|^2 and |o - c|^2 follow from |o|^2 and
+    o.c.
+    """
+    gap, detour = torch.empty_like(d), torch.empty_like(d)
+    common = torch.empty((3, len(d)), device=d.device)
+    table = torch.cat([offsets, distance.square()[None]]).transpose(0, 1).flatten(1)  # (n, 4 k)
+    lists = index.mT.contiguous()  # (k, n)
+    for part in torch.arange(len(d), device=d.device).split(1 << 14):
+        far2, ends = d[part].square(), (edges.head[part], edges.tail[part])
+        chord = x.index_select(0, ends[1]) - x.index_select(0, ends[0])
+        middle = way = 9 * far2
+        for start, end, along in zip(ends, ends[::-1], (chord, -chord), strict=True):
+            # (e, k)
+            *components, near2 = table.index_select(0, start).unflatten(1, (4, -1)).unbind(1)
+            dot = torch.zeros((), device=d.device)
+            for offset, component in zip(components, along.unbind(1), strict=True):
+                dot = torch.addcmul(dot, offset, component[:, None])
+            near2.masked_fill_(index.index_select(0, start) == end[:, None], torch.inf)
+            middle = torch.minimum(middle, (near2 - dot).amin(1) + far2 / 4)
+            around = torch.maximum(near2, near2 - 2 * dot + far2[:, None])
+            way = torch.minimum(way, around.amin(1))
+        gap[part], detour[part] = (value.clamp_min(0).sqrt_() / d[part] for value in (middle, way))
+        one, other = (lists.index_select(1, end) for end in ends)
+        same = one[:, None] == other  # (k, k, e)
+        for row, count in enumerate(SCALES):
+            common[row, part] = same[:count, :count].sum((0, 1), dtype=torch.uint8) / count
+    return gap, detour, common
 
 
 def _sorted(first: Tensor, second: Tensor) -> list[Tensor]:

@@ -45,8 +45,7 @@ class Suspicion:
 
 SUSPICION = Suspicion()
 NODE, EDGE = 36, 22  # numbers per point and per edge
-# the numbers that say whether a point is suspicious, and how near the ends of an edge are
-SUSPICIOUS, RANK = (12, 3)
+SUSPICIOUS = 12  # the number that says whether a point is
 
 
 @dataclass(frozen=True)
@@ -73,10 +72,6 @@ class Suspects:
     def suspicious(self) -> Tensor:
         """Which of the points are suspicious themselves, ``(a,)``."""
         return self.points[:, SUSPICIOUS] > 0.5
-
-    def among(self, nearest: int) -> Tensor:
-        """Which edges join a point to one of its ``nearest``, ``(e,)``."""
-        return self.pairs[:, RANK] * SUSPICION.judged < nearest - 0.5
 
 
 @dataclass(frozen=True)

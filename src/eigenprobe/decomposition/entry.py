@@ -259,6 +259,11 @@ def decompose(
     options
         Passed on to the network fit or to the pretrained model's ``encode``.
 
+    Returns
+    -------
+    Basis or list of Basis
+        A list where several clouds came, in their order.
+
     Examples
     --------
     >>> import numpy as np

@@ -14,11 +14,11 @@ import numpy as np
 from ..cloud.farthest import farthest_points
 from ..errors import InputError, extra, warn
 from ..host.validation import as_array, validated
-from ..io.mesh import Array, Mesh, as_mesh, face_areas, is_closed, signed_volume, unseen_share
+from ..io.mesh import Array, Mesh, as_mesh, face_areas, is_closed, vertex_areas
 from ..io.shapes import Shape
+from ..smoothers.prepared import NEIGHBOURS
 
 MOST = 10**8  # points of one sample: they take 20 GB on the way
-UNSEEN = 0.1  # share of the area
 DRAWN = 4000  # points at least, where vertices are no sample
 PADDING = 0.05  # of the bounding box, as the paper's volume sampling does
 
@@ -103,7 +103,7 @@ def draw_surface(
             )
         weights = weights * density
     total = weights.sum()
-    if not np.isfinite(total) or total <= 0 or (weights < 0).any():
+    if not 0 < total < np.inf or (weights < 0).any():
         raise InputError(
             f"expected a mesh of positive area to draw points from, got total weight {total}"
         )
@@ -119,17 +119,29 @@ def covered(shape: Shape, seed: int = 0) -> Shape:
     """A mesh as it is where its vertices are a sample of its faces, which is what a point cloud is
     taken for; else a cloud of even points drawn on the faces, with a warning.
 
-    What the graph does not see is missing from the operator: its share of the area is the error of
-    the mass, and so of eigenvalues. The limit is the error from which one is said.
+    A vertex stands for an area ``a`` (`vertex_areas`); of even points the ``k`` nearest lie within
+    ``sqrt(k a / pi)``. A face with an edge longer than that, at both of its ends, has corners that
+    are not neighbours of each other: the sides of a capsule with vertices on its caps alone. What
+    the graph does not see is missing from the operator: its share of the area is the error of the
+    mass, and so of eigenvalues, which is said from 10 % on.
     """
-    vertices, faces = shape.vertices, shape.faces
-    if faces is None or (share := unseen_share(np.asarray(vertices), faces)) <= UNSEEN:
+    vertices, faces = np.asarray(shape.vertices), shape.faces
+    if faces is None:
+        return shape
+    reach = np.sqrt(NEIGHBOURS["adaptive"] / np.pi * vertex_areas(vertices, faces))
+    ends = faces, np.roll(faces, -1, axis=1)
+    lengths = np.linalg.norm(vertices[ends[0]] - vertices[ends[1]], axis=2)  # (f, 3)
+    unseen = (lengths > np.maximum(reach[ends[0]], reach[ends[1]])).any(1)
+    areas = face_areas(vertices, faces)
+    share = float(areas[unseen].sum() / areas.sum())
+    if share <= 0.1:
         return shape
     count = max(DRAWN, len(vertices))
-    points = spread_surface(shape, count, seed)
-    far = f"{100 * share:.0f} % of its area lies between vertices that are far apart"
-    warn(f"{shape.name}: {far}: {count} points are drawn on its faces (--samples 0: its vertices)")
-    return Shape(points, None, shape.name, shape.repairs)
+    warn(
+        f"{shape.name}: {100 * share:.0f} % of its area lies between vertices that are far apart: "
+        f"{count} points are drawn on its faces (--samples 0: its vertices)"
+    )
+    return Shape(spread_surface(shape, count, seed), None, shape.name, shape.repairs)
 
 
 def spread_surface(mesh: Mesh, n: int, seed: int | None = 0) -> Array:
@@ -181,13 +193,11 @@ def sample_volume(
     generator = np.random.default_rng(seed)
     kept: list[Array] = []
     found, drawn = 0, 0
+    size = min(2 * candidates + 1000, 1_000_000)
     while found < candidates:
-        share = max(found / drawn, 1e-3) if drawn else 0.3
-        size = min(int(1.1 * (candidates - found) / share) + 100, 1_000_000)
         box = generator.uniform(low - pad, high + pad, size=(size, 3))
-        inside = box[winding_number(vertices, faces, box) > 0.5]
-        kept.append(inside)
-        found, drawn = found + len(inside), drawn + size
+        kept.append(box[winding_number(vertices, faces, box) > 0.5])
+        found, drawn = found + len(kept[-1]), drawn + size
         if not found and drawn >= 200_000:
             raise InputError(
                 f"sample_volume found no inside: {drawn} points of the bounding box are all outside"
@@ -218,8 +228,4 @@ def winding_number(vertices: Array, faces: Array, queries: Array) -> Array:
     """How often the surface goes round each query point: 1 inside, 0 outside, whichever way the
     faces are turned.
     """
-    igl = extra("igl")
-    turns = np.asarray(
-        igl.fast_winding_number(vertices, np.ascontiguousarray(faces, dtype=np.int64), queries)
-    )
-    return turns if signed_volume(vertices, faces) >= 0 else -turns
+    return np.abs(extra("igl").fast_winding_number(vertices, faces, queries))

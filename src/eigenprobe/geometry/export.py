@@ -47,16 +47,23 @@ def write_functions(path: str | os.PathLike[str], basis: Basis, colours: Any = N
     target, basis = Path(path), basis.numpy()
     suffix = target.suffix.lower()
     if suffix not in GRIDS + ARRAYS:
-        known = ", ".join(GRIDS + ARRAYS)
-        raise InputError(f"a basis is written as .safetensors, {known}, got {str(target)!r}")
+        raise InputError(
+            f"a basis is written as .safetensors, {', '.join(GRIDS + ARRAYS)}, got {str(target)!r}"
+        )
     if suffix == ".npz":
         return write_npz(target, _arrays(basis, first=0))
     grid = _grid(basis, suffix, colours) if suffix in GRIDS else None
     with atomic_path(target) as temporary:
         if grid is not None:
             grid.write(temporary)
-        elif suffix == ".csv":
-            _write_columns(temporary, basis)
+        elif suffix == ".csv":  # a line per point: its coordinates, mass and entry of every vector
+            import pandas
+
+            points = np.zeros((basis.n, 0)) if basis.points is None else basis.points
+            d = points.shape[1]
+            names = list("xyz") if d <= 3 else [f"x{i}" for i in range(d)]
+            table = pandas.DataFrame(dict(zip(names, points.T)) | _functions(basis))
+            table.to_csv(temporary, index=False, float_format="%.9g")
         else:
             from scipy.io import savemat
 
@@ -69,31 +76,20 @@ def _functions(basis: Basis) -> dict[str, Any]:
     return {"mass": basis.mass} | vectors
 
 
-def _write_columns(path: Path, basis: Basis) -> None:
-    """A line per point: its coordinates, its mass and its entry of every vector."""
-    import pandas
-
-    points = np.zeros((basis.n, 0)) if basis.points is None else basis.points
-    names = list("xyz") if points.shape[1] <= 3 else [f"x{i}" for i in range(points.shape[1])]
-    table = pandas.DataFrame(dict(zip(names, points.T)) | _functions(basis))
-    table.to_csv(path, index=False, float_format="%.9g")
-
-
 def _arrays(basis: Basis, first: int) -> dict[str, Any]:
-    names = ("vectors", "eigenvalues", "mass", "points")
-    arrays = {name: getattr(basis, name) for name in names}
-    for name in ("faces", "rows"):
-        index = getattr(basis, name)
-        arrays[name] = None if index is None else index + first
-    return {name: values for name, values in arrays.items() if values is not None}
+    names = ("vectors", "eigenvalues", "mass", "points", "faces", "rows")
+    arrays = {name: values for name in names if (values := getattr(basis, name)) is not None}
+    return arrays | {name: arrays[name] + first for name in ("faces", "rows") if name in arrays}
 
 
 def _grid(basis: Basis, suffix: str, colours: Any) -> Any:
     """Points, faces and functions as a mesh of meshio."""
     d = 0 if basis.points is None else basis.points.shape[1]
     if basis.points is None or d > 3:
-        most = f"a {suffix[1:]} file holds points of at most 3 dimensions"
-        raise InputError(f"{most}, got {d or 'none'}: write .npz or .mat")
+        raise InputError(
+            f"a {suffix[1:]} file holds points of at most 3 dimensions, got {d or 'none'}: "
+            "write .npz or .mat"
+        )
     points = np.pad(basis.points.astype(np.float64), ((0, 0), (0, 3 - d)))
     if basis.faces is not None:
         cells = [("triangle", basis.faces.astype(np.int32))]

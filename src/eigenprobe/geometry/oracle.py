@@ -54,19 +54,18 @@ def oracle(vertices: Any, faces: Any, k: int = 50, *, kind: Kind = "auto") -> Ba
     [2.0, 2.0, 2.0, 6.0]
     """
     vertices, faces = check_mesh(vertices, faces)
-    if not 1 <= k < len(vertices):
-        n = len(vertices)
+    if not 1 <= k < (n := len(vertices)):
         raise InputError(f"the oracle of {n} vertices has 1 to {n - 1} vectors, got k={k}")
-    unused = len(vertices) - len(np.unique(faces))
-    if unused:
-        raise InputError(f"every vertex must belong to a face, {unused} of {len(vertices)} do not")
+    if unused := n - len(np.unique(faces)):
+        raise InputError(f"every vertex must belong to a face, {unused} of {n} do not")
     if kind != "robust":
         try:
             return _basis(vertices, *cotangent(vertices, faces), k, "cotangent")
         except (ArithmeticError, RuntimeError) as error:  # numpy, SuperLU and ARPACK failures
             if kind == "cotangent":
-                told = f"the cotangent Laplacian of this mesh cannot be used: {error}"
-                raise InputError(told) from error
+                raise InputError(
+                    f"the cotangent Laplacian of this mesh cannot be used: {error}"
+                ) from error
             warn(f"using the robust Laplacian instead of cotangents: {error}")
     try:
         matrices = extra("robust_laplacian").mesh_laplacian(vertices, faces)
@@ -125,6 +124,5 @@ def _basis(points: Array, stiffness: Any, mass: Array, k: int, kind: str) -> Bas
     weights = mass / area
     unnormalised = torch.from_numpy(vectors / np.sqrt(weights)[:, None])
     signs = canonical_signs(unnormalised, torch.from_numpy(weights)).numpy()
-    signs[0] = np.sign(vectors[:, 0].sum()) or 1.0
     normalized = np.ascontiguousarray(vectors * signs)
     return Basis(normalized, weights, values, points, {"method": kind, "area": area})

@@ -101,7 +101,7 @@ def diffusionnet_operators(
     found = _read(path, own, k_eig, neighbours) if path.exists() else None
     if found is None:
         found = _computed(x, k_eig, neighbours)
-        _write(path, own, triangles, found | {"neighbours": str(neighbours)})
+        _write(path, own, triangles, found, str(neighbours))
     return _as_given(found, origin)
 
 
@@ -116,9 +116,12 @@ def _computed(x: Tensor, k: int, neighbours: object) -> dict[str, Any]:
     return found | {"gradX": along, "gradY": across}
 
 
-def _write(path: Path, points: np.ndarray, faces: np.ndarray, found: dict[str, Any]) -> None:
-    arrays: dict[str, Any] = {"verts": points, "faces": faces, "k_eig": len(found["evals"])}
-    arrays["neighbours"] = np.array(found["neighbours"])  # DiffusionNet does not read it
+def _write(
+    path: Path, points: np.ndarray, faces: np.ndarray, found: dict[str, Any], neighbours: str
+) -> None:
+    # DiffusionNet does not read the last of these.
+    arrays = {"verts": points, "faces": faces, "k_eig": len(found["evals"])}
+    arrays |= {"neighbours": np.array(neighbours)}
     arrays |= {name: np.asarray(found[name], np.float32) for name in ARRAYS}
     for name in MATRICES:
         matrix = found[name].tocsc().astype(np.float32)
@@ -144,16 +147,15 @@ def _read(path: Path, points: np.ndarray, k: int, neighbours: object) -> dict[st
 
 
 def _as_given(found: dict[str, Any], origin: Origin) -> DiffusionNetOperators:
-    dtype = torch.float32 if origin.numpy else origin.dtype
-
-    def tensor(value: object) -> Tensor:
-        if not hasattr(value, "tocoo"):
-            return torch.as_tensor(np.ascontiguousarray(value)).to(origin.device, dtype)
-        own = value.tocoo()
-        places = torch.as_tensor(np.stack([own.row, own.col]).astype(np.int64))
-        whole = torch.sparse_coo_tensor(
-            places, torch.as_tensor(own.data), own.shape, check_invariants=False
-        )
-        return whole.coalesce().to(origin.device, dtype)
-
-    return DiffusionNetOperators(*(tensor(found[name]) for name in DiffusionNetOperators._fields))
+    dtype, tensors = torch.float32 if origin.numpy else origin.dtype, {}
+    for name, value in found.items():
+        if name in MATRICES:
+            own = value.tocoo()
+            places = torch.as_tensor(np.stack([own.row, own.col]).astype(np.int64))
+            data = torch.as_tensor(own.data)
+            tensor = torch.sparse_coo_tensor(places, data, own.shape, check_invariants=False)
+            tensor = tensor.coalesce()
+        else:
+            tensor = torch.as_tensor(np.ascontiguousarray(value))
+        tensors[name] = tensor.to(origin.device, dtype)
+    return DiffusionNetOperators(**tensors)

@@ -108,11 +108,8 @@ def eigenmaps(
     if hasattr(adata, "obsp"):
         key, about = f"{name}_connectivities", {"method": "eigenprobe", "use_rep": chosen}
         adata.obsp[key] = estimator.affinities_
-        adata.uns[f"{name}_neighbors"] = {
-            "connectivities_key": key,
-            "distances_key": key,
-            "params": about,
-        }
+        keys = dict.fromkeys(("connectivities_key", "distances_key"), key)
+        adata.uns[f"{name}_neighbors"] = keys | {"params": about}
     if with_map:
         adata.obsm[f"{key_added}_map"] = estimator.layout_
     if root is not None:
@@ -146,16 +143,20 @@ def _neighbours(adata: Any, key: str, options: dict[str, Any]) -> tuple[Any, Any
     facts = adata.uns[key]
     place = facts.get("distances_key", "distances")
     if place not in adata.obsp:
-        named = f"which adata.uns[{key!r}] names"
-        raise InputError(f"adata.obsp has no {place!r}, {named}: run scanpy.pp.neighbors again")
+        raise InputError(
+            f"adata.obsp has no {place!r}, which adata.uns[{key!r}] names: "
+            "run scanpy.pp.neighbors again"
+        )
     distances = adata.obsp[place].tocsr()
     counts = np.diff(distances.indptr)
     params, fewest, usual = facts.get("params", {}), int(counts.min()), int(counts.max())
     options.setdefault("metric", params.get("metric", "euclidean"))
     whole = int(params.get("n_neighbors", usual)) - 1  # scanpy counts the cell itself
     if fewest < 2 or 2 * fewest < whole:
-        few = f"adata.obsp[{place!r}] has {fewest} neighbours of some cells, a part of all"
-        warn(f"{few}: they are searched again")
+        warn(
+            f"adata.obsp[{place!r}] has {fewest} neighbours of some cells, a part of all: "
+            "they are searched again"
+        )
         options.setdefault("n_neighbors", min(max(whole, 2), len(counts) - 1))
         return None
     options.setdefault("n_neighbors", fewest)

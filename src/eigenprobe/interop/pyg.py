@@ -47,6 +47,12 @@ class SpectralBasis(BaseTransform):
         Returns
         -------
         The data.
+
+        Examples
+        --------
+        >>> from torch_geometric.data import Data
+        >>> SpectralBasis(k=4).forward(Data(pos=torch.randn(300, 3))).spectral_mass.shape
+        torch.Size([300])
         """
         pos = getattr(data, "pos", None)
         if pos is None:

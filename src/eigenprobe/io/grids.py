@@ -21,14 +21,9 @@ from ..errors import InputError, extra
 from ..host.files import check_size
 from .mesh import Array
 
-TYPES = {"float": "f4", "double": "f8", "int": "i4", "unsigned_int": "u4", "long": "i8"}
-TYPES |= {"unsigned_long": "u8", "short": "i2", "unsigned_short": "u2", "char": "i1"}
-TYPES |= {"unsigned_char": "u1", "vtktypeint64": "i8", "vtktypeint32": "i4", "vtkidtype": "i4"}
+TYPES = {"float": ">f4", "double": ">f8", "int": ">i4", "long": ">i8"}
+TYPES |= {"vtktypeint64": ">i8", "vtktypeint32": ">i4", "vtkidtype": ">i4"}
 CELLS = {"POLYDATA": b"POLYGONS", "UNSTRUCTURED_GRID": b"CELLS"}
-FACES = (5, 7, 9)  # triangle, polygon, quadrilateral
-# of a vtp file, which becomes a vtu file whose cells are its polygons
-RENAMED = {b"PolyData": b"UnstructuredGrid", b"NumberOfPolys": b"NumberOfCells"}
-RENAMED |= {b"Polys>": b"Cells>"}
 
 
 def read_vtu(path: Path) -> tuple[Array, Array | None]:
@@ -44,19 +39,23 @@ def read_vtu(path: Path) -> tuple[Array, Array | None]:
 
 
 def read_vtp(path: Path) -> tuple[Array, Array | None]:
-    """The same of a vtp file, which meshio does not know."""
+    """The same of a vtp file, which meshio does not know: made a vtu file whose cells are its
+    polygons.
+    """
     head, marker, appended = path.read_bytes().partition(b"<AppendedData")
+    if b'"raw"' in appended[:80]:
+        raise InputError(
+            "expected numbers as text or base64, got raw ones: save it in another mode"
+        )
     others = rb"<(PointData|CellData|Verts|Lines|Strips)\b[^>]*(/>|>.*?</\1>)"
     head = re.sub(others, b"", head, flags=re.DOTALL)
     count = int(re.findall(rb'NumberOfPolys="(\d+)"', head)[0])
     check_size(path, 8.0 * count)
-    if b'"raw"' in appended[:80]:
-        kinds = "text or base64, got raw ones: save it in another data mode"
-        raise InputError(f"{path} must hold numbers as {kinds}")
-    types = b'<DataArray type="UInt8" Name="types" format="ascii">'
-    head = head.replace(b"</Polys>", types + b"7 " * count + b"</DataArray></Polys>")
-    for before, after in RENAMED.items():
-        head = head.replace(before, after)
+    types = b'<DataArray type="UInt8" Name="types" format="ascii">' + b"7 " * count
+    head = head.replace(b"</Polys>", types + b"</DataArray></Cells>").replace(
+        b"<Polys>", b"<Cells>"
+    )
+    head = head.replace(b"PolyData", b"UnstructuredGrid").replace(b"OfPolys", b"OfCells")
     with TemporaryDirectory() as folder:
         same = Path(folder) / f"{path.stem}.vtu"
         same.write_bytes(head + marker + appended)
@@ -71,44 +70,42 @@ def read_vtk(path: Path) -> tuple[Array, Array | None]:
     head = re.match(rb"# vtk DataFile Version ([\d.]+).*\n.*\n\s*(\w+)\s+DATASET\s+(\w+)", data)
     kind = head[3].decode() if head else "another file"
     if head is None or kind not in CELLS:
-        raise InputError(f"{path} must hold POLYDATA or an UNSTRUCTURED_GRID, got {kind}")
+        raise InputError(f"it must hold POLYDATA or an UNSTRUCTURED_GRID, got {kind}")
+    end = head.end()
 
-    def section(name: bytes, at: int) -> tuple[list[str], int]:
-        """The words behind a name that begins a line, and where the next line begins."""
-        found = re.compile(rb"\n%b (.*)\n" % name).search(data, at - 1)
-        return (found[1].decode("latin-1").split(), found.end()) if found else ([], at)
+    def section(name: bytes) -> list[str]:
+        """The words behind the next such name that begins a line, after which numbers follow."""
+        nonlocal end
+        found = re.compile(rb"\n%b (.*)\n" % name).search(data, end - 1)
+        end = found.end() if found else end
+        return found[1].decode("latin-1").split() if found else []
 
-    def numbers(count: int, kind: str, at: int) -> Array:
-        layout = np.dtype(">" + TYPES[kind.lower()])
+    def numbers(count: int, kind: str) -> Array:
+        layout = np.dtype(TYPES[kind.lower()])
         if head[2] == b"BINARY":
-            return np.frombuffer(data, layout, count, at)
-        return np.array(data[at:].split(None, count)[:count], dtype=layout).reshape(count)
+            return np.frombuffer(data, layout, count, end)
+        return np.array(data[end:].split(None, count)[:count], dtype=layout).reshape(count)
 
-    words, at = section(b"POINTS", head.end())
-    if not words:
-        raise InputError(f"{path} has no POINTS")
-    points = numbers(3 * int(words[0]), words[1], at).reshape(-1, 3).astype(np.float64)
-    words, at = section(CELLS[kind], at)
-    if not words:
+    if not (words := section(b"POINTS")):
+        raise InputError("it has no POINTS")
+    points = numbers(3 * int(words[0]), words[1]).reshape(-1, 3).astype(np.float64)
+    if not (words := section(CELLS[kind])):
         return points, None
     count, size = map(int, words)
     if float(head[1]) >= 5:
-        words, at = section(b"OFFSETS", at)
-        starts = numbers(count, words[0], at).astype(np.int64)
-        words, at = section(b"CONNECTIVITY", at)
-        corners = numbers(size, words[0], at).astype(np.int64)
+        starts = numbers(count, *section(b"OFFSETS")).astype(np.int64)
+        corners = numbers(size, *section(b"CONNECTIVITY")).astype(np.int64)
     else:
-        listed, places = numbers(size, "int", at).astype(np.int64), [0]
+        listed, places = numbers(size, "int").astype(np.int64), [0]
         for _ in range(count):  # the number of corners stands before them
             places.append(places[-1] + 1 + listed[places[-1]])
         starts = np.array(places) - np.arange(count + 1)
         corners = np.delete(listed, places[:-1])
-    words, at = section(b"CELL_TYPES", at)
     if (np.diff(starts, prepend=0) < 0).any() or starts[-1] > len(corners):
         raise InputError(f"expected cells within {len(corners)} corners, got others")
     counts = np.maximum(np.diff(starts) - 2, 0)  # of triangles that share the first corner
-    if words:
-        counts *= np.isin(numbers(int(words[0]), "int", at), FACES)
+    if words := section(b"CELL_TYPES"):
+        counts *= np.isin(numbers(int(words[0]), "int"), (5, 7, 9))  # triangle, polygon, quad
     first = np.repeat(starts[:-1], counts)
     second = first + 1 + np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
     faces = corners[np.stack([first, second, second + 1], axis=1)]

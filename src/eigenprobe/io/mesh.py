@@ -17,7 +17,6 @@ from ..host.validation import as_array, validated
 from ..points import points_and_faces
 
 Array = NDArray[Any]
-GRAPH = 30  # neighbours of a graph on a surface
 # a (vertices, faces) pair, or what `points_and_faces` takes: a file, a Shape, trimesh, PyVista, ...
 Mesh = Any
 
@@ -112,27 +111,6 @@ def vertex_areas(vertices: Array, faces: Array) -> Array:
     vertices, faces = check_mesh(vertices, faces)
     share = np.repeat(face_areas(vertices, faces) / 3, 3)
     return np.bincount(faces.ravel(), weights=share, minlength=len(vertices))
-
-
-def unseen_share(vertices: Array, faces: Array) -> float:
-    """The share of the area on faces that a graph between the vertices does not see.
-
-    A vertex stands for an area ``a`` (`vertex_areas`); of even points the ``k`` nearest lie within
-    ``sqrt(k a / pi)``. A face with an edge longer than that, at both of its ends, has corners that
-    are not neighbours of each other: the sides of a capsule with vertices on its caps alone.
-    """
-    reach = np.sqrt(GRAPH / np.pi * vertex_areas(vertices, faces))
-    ends = faces, np.roll(faces, -1, axis=1)
-    lengths = np.linalg.norm(vertices[ends[0]] - vertices[ends[1]], axis=2)  # (f, 3)
-    unseen = (lengths > np.maximum(reach[ends[0]], reach[ends[1]])).any(1)
-    areas = face_areas(vertices, faces)
-    return float(areas[unseen].sum() / areas.sum())
-
-
-def signed_volume(vertices: Array, faces: Array) -> float:
-    """The volume inside closed faces, negative when they are turned inward."""
-    a, b, c = np.moveaxis(vertices[faces] - vertices.mean(0), 1, 0)
-    return float((a * np.cross(b, c)).sum() / 6)
 
 
 @validated

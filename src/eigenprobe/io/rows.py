@@ -22,10 +22,10 @@ import torch
 from scipy.sparse import issparse
 
 from ..errors import InputError, extra
-from ..host.files import check_size, load_npy, reading
+from ..host.files import check_size, reading
 from .archives import chosen_array
 from .mesh import Array
-from .tables import FEATURE_NAMES, read_table, table_path
+from .tables import read_table, table_path
 
 PROJECTED = 1024  # columns of a wider sparse matrix: distances change by one over its root, 3 %
 ENTRIES = 1 << 25  # numbers of a block in memory
@@ -44,11 +44,9 @@ def open_rows(source: object, labels: str | None = None, key: str | None = None)
         path = table_path(source)
         suffix = path.suffix.lower()
         with reading(path):
-            if suffix == ".npy":
-                return Rows(load_npy(path, mapped=True))
             if suffix in (".h5", ".hdf5"):
                 file = extra("h5py").File(path)
-                return Rows(chosen_array(file, path, FEATURE_NAMES, key), path)
+                return Rows(chosen_array(file, key), path)
             if suffix == ".parquet":
                 return Rows(ParquetColumns(path, labels), path)
         features = read_table(path, labels, key).features
@@ -82,15 +80,11 @@ class Rows:
 
     def whole(self, size: int) -> torch.Tensor:
         """All rows, checked, as a tensor of their own; read in blocks."""
-        result, done = torch.empty(0), 0
+        parts, numbers = [], np.arange(self.shape[0])
         for block in self.blocks(size):
-            part = checked(block, np.arange(done, done + len(block)))
-            if len(part) == self.shape[0]:
-                return part
-            result = result if done else part.new_empty(self.shape)
-            result[done : done + len(part)] = part
-            done += len(part)
-        return result
+            parts.append(checked(block, numbers))
+            numbers = numbers[len(block) :]
+        return torch.cat(parts)
 
     def _read(self, rows: object) -> Array:
         with nullcontext() if self.path is None else reading(self.path):
@@ -124,19 +118,17 @@ class SparseRows:
         return dense
 
 
-def checked(rows: Array, numbers: Array | None) -> torch.Tensor:
+def checked(rows: Array, numbers: Array) -> torch.Tensor:
     """Rows of a source as a tensor of their own; ``numbers`` are theirs, for messages."""
     if rows.dtype.kind not in "fiub":
         raise InputError(f"features must be numbers, got {rows.dtype}")
-    finite = np.isfinite(rows).all(1)
-    if not finite.all():
-        where = "got NaN or infinity"
-        if numbers is not None:
-            first, more = int(np.argmin(finite)), int((~finite).sum()) - 1
-            column = int(np.argmin(np.isfinite(rows[first])))
-            where = f"row {numbers[first]} has NaN or infinity in column {column}"
-            where += f", {more} more rows too" if more else ""
-        raise InputError(f"features must be finite, {where}")
+    wrong = ~np.isfinite(rows)
+    if wrong.any():
+        (row, column), count = np.argwhere(wrong)[0], int(wrong.any(1).sum())
+        raise InputError(
+            f"features must be finite, row {numbers[row]} has NaN or infinity in column {column}"
+            + f", {count - 1} more rows too" * (count > 1)
+        )
     return torch.from_numpy(np.array(rows, order="C"))  # a copy: the basis keeps it
 
 
@@ -145,16 +137,19 @@ class Items:
 
     def __init__(self, dataset: Any) -> None:
         if not hasattr(dataset, "__len__") or len(dataset) == 0:
-            got = type(dataset).__name__
-            raise InputError(f"the data set is empty, or its items have no number: got {got}")
+            raise InputError(
+                f"the data set is empty, or its items have no number: got {type(dataset).__name__}"
+            )
         self.dataset = dataset
         self.shape = (len(dataset), len(self._row(0)))
 
     def __getitem__(self, rows: Any) -> Array:
         found = [self._row(int(row)) for row in np.arange(self.shape[0])[rows]]
         if lengths := {len(row) for row in found} - {self.shape[1]}:
-            wanted = f"rows of {self.shape[1]} numbers, as the first item has"
-            raise InputError(f"expected {wanted}, got {min(lengths)}")
+            raise InputError(
+                f"expected rows of {self.shape[1]} numbers, as the first item has, "
+                f"got {min(lengths)}"
+            )
         return np.stack(found)
 
     def _row(self, index: int) -> Array:
@@ -170,11 +165,11 @@ class ParquetColumns:
         facts, empty = self.file.metadata, self.file.schema_arrow.empty_table().to_pandas()
         self.columns = [name for name in empty.select_dtypes("number") if name != without]
         if not self.columns:
-            raise InputError(f"{path} has no numeric column")
+            raise InputError("it has no numeric column")
+        self.shape = (facts.num_rows, len(self.columns))
         check_size(path, 8.0 * facts.num_rows * len(self.columns))
         counts = [facts.row_group(i).num_rows for i in range(facts.num_row_groups)]
         self.starts = np.cumsum([0, *counts])
-        self.shape = (int(self.starts[-1]), len(self.columns))
         self.group = lru_cache(maxsize=1)(self._group)
 
     def __getitem__(self, rows: Any) -> Array:

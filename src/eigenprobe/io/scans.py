@@ -25,8 +25,8 @@ import numpy as np
 from ..errors import InputError, extra
 from ..host.files import check_size, reading
 from .mesh import Array
+from .text import pick
 
-AXES = ("x", "y", "z")
 POSES = (".pose", ".xf", ".pose.txt", ".txt")  # endings of the file of a view's pose
 
 
@@ -44,7 +44,7 @@ def read_las(path: Path) -> Array:
             (place,) = data[-8:].view("<i8")
         claimed = max(claimed, int(np.frombuffer(data, "<u4", 1, place + 4)[0]))
     if claimed > len(data):
-        raise InputError(f"{path} ends early: its header claims {claimed} bytes")
+        raise InputError(f"the file ends early: its header claims {claimed} bytes")
     with laspy.open(path, read_evlrs=False) as file:
         count = file.header.point_count
         check_size(path, float(count) * file.header.point_format.size)
@@ -72,12 +72,11 @@ def read_pcd(path: Path) -> Array:
     start = re.search(rb"^DATA.*\n", data, re.MULTILINE).end()  # type: ignore[union-attr]
     lines = [line.split("#")[0].split() for line in data[:start].decode("ascii").splitlines()]
     facts = {words[0].upper(): words[1:] for words in lines if words}
-    names, kind = [name.lower() for name in facts["FIELDS"]], facts["DATA"][0].lower()
-    if missing := set(AXES) - set(names):
-        raise InputError(f"{path} has no field {min(missing)!r}, there are {', '.join(names)}")
-    n = int(facts["WIDTH"][0]) * int(facts["HEIGHT"][0])
+    names = [name.lower() for name in facts["FIELDS"]]
+    places = pick(names, len(names), "x,y,z")
     counts = [int(count) for count in facts.get("COUNT", ["1"] * len(names))]
-    places = [names.index(axis) for axis in AXES]
+    n = int(facts["WIDTH"][0]) * int(facts["HEIGHT"][0])
+    kind = facts["DATA"][0].lower()
     if kind == "ascii":
         columns = [sum(counts[:place]) for place in places]
         return np.loadtxt(data[start:].splitlines(), usecols=columns).reshape(n, 3)
@@ -86,21 +85,16 @@ def read_pcd(path: Path) -> Array:
     if kind == "binary":
         table = np.frombuffer(data, row, n, start)
         found = [table[f"f{place}"].reshape(n) for place in places]
-    else:
-        data = _unpacked(data[start:], path)
+    else:  # the filter of HDF5 reads what LibLZF has compressed
+        length, size = np.frombuffer(data, "<u4", 2, start).tolist()
+        check_size(path, size)
+        with extra("h5py").File("lzf", "w", driver="core", backing_store=False) as file:
+            chunk = file.create_dataset("data", (size,), "u1", chunks=(size,), compression="lzf")
+            chunk.id.write_direct_chunk((0,), data[start + 8 : start + 8 + length])
+            data = chunk[:].tobytes()
         starts = [n * row.fields[f"f{place}"][1] for place in places]  # type: ignore[index]
         found = [np.frombuffer(data, forms[i], n, at) for i, at in zip(places, starts)]
     return np.stack(found, axis=1, dtype=np.float64)
-
-
-def _unpacked(data: bytes, path: Path) -> bytes:
-    """What LibLZF has compressed, as the filter of this name of HDF5 reads it."""
-    length, size = np.frombuffer(data, "<u4", 2).tolist()
-    check_size(path, size)
-    with extra("h5py").File("lzf", "w", driver="core", backing_store=False) as file:
-        chunk = file.create_dataset("data", (size,), "u1", chunks=(size,), compression="lzf")
-        chunk.id.write_direct_chunk((0,), data[8 : 8 + length])
-        return chunk[:].tobytes()
 
 
 def read_ptx(path: Path) -> Array:
@@ -122,8 +116,10 @@ def read_bin(path: Path) -> Array:
     numbers, size = np.fromfile(path, "<f4"), path.stat().st_size
     width = 5 if size % 20 == 0 and not (numbers[4::5] % 1).any() else 4
     if size % (4 * width):
-        wanted = "x, y, z, intensity (and a whole number of the ring) in float32"
-        raise InputError(f"{path} must hold {wanted}, 16 or 20 bytes a point, got {size} bytes")
+        raise InputError(
+            "expected x, y, z, intensity (and a whole number of the ring) in float32, "
+            f"16 or 20 bytes a point, got {size} bytes"
+        )
     return numbers.reshape(-1, width)[:, :3]
 
 
@@ -131,24 +127,21 @@ def posed_views(place: Path, endings: tuple[str, ...]) -> list[tuple[Path, Array
     """The views that a conf file, or that of a folder, names, or those of a folder with their poses
     beside them, sorted by name: files and poses (3, 4). None of other folders.
     """
-    confs = [*place.glob("*.conf")] if place.is_dir() else [place]
+    files = sorted(place.iterdir()) if place.is_dir() else [place]
+    confs = [file for file in files if file.suffix.lower() == ".conf"]
     if len(confs) == 1 and (views := _conf_views(confs[0])):
         return views
-    files = sorted(place.iterdir()) if place.is_dir() else []
-    beside = {file: _pose_beside(file) for file in files if file.suffix.lower() in endings}
-    return [(file, pose) for file, pose in beside.items() if pose is not None]
+    shapes = [file for file in files if file.suffix.lower() in endings]
+    return [(file, pose) for file in shapes if (pose := _pose_beside(file)) is not None]
 
 
 def _conf_views(conf: Path) -> list[tuple[Path, Array]]:
     from scipy.spatial.transform import Rotation
 
     views = []
-    with reading(conf):
+    with reading(conf, "lines bmesh FILE tx ty tz qi qj qk ql"):
         for line in conf.read_text(encoding="utf-8").splitlines():
             if (words := line.split())[:1] in (["bmesh"], ["mesh"]):
-                if len(words) < 9:
-                    wanted = "expected bmesh FILE tx ty tz qi qj qk ql"
-                    raise InputError(f"{conf}: {wanted}, got {line!r}")
                 numbers = np.array(words[2:9], dtype=np.float64)
                 turn = Rotation.from_quat(numbers[3:]).inv().as_matrix()
                 pose = np.column_stack([turn, numbers[:3]])
@@ -158,14 +151,12 @@ def _conf_views(conf: Path) -> list[tuple[Path, Array]]:
 
 def _pose_beside(view: Path) -> Array | None:
     """The pose (3, 4) of a view, if there is a file of it; a txt file may hold anything else."""
-    for ending in POSES:
-        path = view.with_name(view.stem + ending)
-        if not path.is_file() or path == view:
-            continue
-        with suppress(ValueError):  # not numbers
-            pose = np.loadtxt(path, max_rows=5)
-            if pose.size in (12, 16):
-                return pose.reshape(-1, 4)[:3]
-        if ending != ".txt":
-            raise InputError(f"{path} must hold a pose (3, 4) or (4, 4), got others")
+    for path in (view.with_name(view.stem + ending) for ending in POSES):
+        if path.is_file() and path != view:
+            with suppress(ValueError):  # not numbers
+                pose = np.loadtxt(path, max_rows=5)
+                if pose.size in (12, 16):
+                    return pose.reshape(-1, 4)[:3]
+            if path.suffix != ".txt":
+                raise InputError(f"{path} must hold a pose (3, 4) or (4, 4), got others")
     return None

@@ -23,7 +23,7 @@ import numpy as np
 from ..errors import InputError, near_path, warn
 from ..host.files import address, atomic_path, files_at, load_npy, local_copy, reading, reading_npz
 from ..host.validation import validated
-from .archives import chosen_array
+from .archives import KNOWN, chosen_array
 from .grids import read_vtk, read_vtp, read_vtu
 from .mesh import Array, check_faces, face_areas
 from .scans import posed_views, read_bin, read_e57, read_las, read_pcd, read_ptx
@@ -36,15 +36,12 @@ SCANS |= {".bin": read_bin}
 MESHES = (*WRITTEN, *GRIDS)
 ARRAYS = (*TEXT, ".npy", ".npz")  # in which a number that is not finite is an error
 CLOUDS = (*ARRAYS, *SCANS, ".conf")
-POINTS = ("points", "vertices", "features", "x", "arr_0")  # arrays of an npz file, by preference
-FACES = ("faces", "triangles")
-HEAD = 1 << 16  # bytes in which the header of a mesh ends
-# numbers of vertices and faces in it
+SHAPES = MESHES + CLOUDS
+# numbers of vertices and faces in the header of a mesh
 CLAIMED = {
-    ".ply": rb"element\s+vertex\s+(\d+)(?:.*?element\s+face\s+(\d+))?",
+    ".ply": rb"element\s+vertex\s+(\d+)(?:(?:(?!end_header).)*?element\s+face\s+(\d+))?",
     ".off": rb"OFF(?:\s|#[^\n]*\n)+(\d+)\s+(\d+)",
 }
-DEGENERATE = 1e-15  # area of a face, relative to the squared size of the shape
 
 
 @dataclass(frozen=True)
@@ -111,28 +108,28 @@ def load(
     suffix, folder = path.suffix.lower(), path.is_dir()
     if not path.exists():
         raise InputError(f"no such file: {path}{near_path(path)}")
-    if not folder and suffix not in MESHES + CLOUDS:
-        raise InputError(f"expected one of {', '.join(MESHES + CLOUDS)}, got {path.name!r}")
+    if not folder and suffix not in SHAPES:
+        raise InputError(f"expected one of {', '.join(SHAPES)}, got {path.name!r}")
     if columns is not None and suffix in MESHES:
         raise InputError(f"columns are chosen in a cloud, {path.name!r} is a mesh")
     if key is not None and suffix != ".npz":
         raise InputError(f"a key names an array of an npz file, got {path.name!r}")
-    if path.stat().st_size == 0 and not folder:
-        raise InputError(f"{path} is empty")
     with reading(path):
-        if folder or suffix == ".conf":
-            points, faces = _joined_views(path), None
-        else:
-            points, faces = _read(path, columns, key)
+        views = folder or suffix == ".conf"
+        points, faces = (_joined_views(path), None) if views else _read(path, columns, key)
         seen = np.isfinite(points).all(1)
-        _check_finite(seen, points, path, faces is None and clean and suffix not in ARRAYS)
+        if not seen.any():
+            raise InputError(f"it holds no points, all of its {len(points)} pixels are empty")
+        if not seen.all() and (faces is not None or suffix in ARRAYS or not clean):
+            row = int(np.argmin(seen))
+            raise InputError(f"point {row} is {points[row].tolist()}, expected finite coordinates")
         if faces is not None:
             faces = check_faces(faces, len(points), "vertices")
             return _cleaned(points, faces, path) if clean else Shape(points, faces, path.stem)
-        if seen.all():
-            return Shape(points, None, path.stem)
-        repairs = {"pixels without a return left out": int((~seen).sum())}
-        return _repaired(path, points[seen], None, repairs, np.flatnonzero(seen))
+    if seen.all():
+        return Shape(points, None, path.stem)
+    repairs = {"pixels without a return left out": int((~seen).sum())}
+    return _repaired(path, points[seen], None, repairs, np.flatnonzero(seen))
 
 
 def save(shape: Shape, path: str | os.PathLike[str]) -> None:
@@ -154,31 +151,30 @@ def save(shape: Shape, path: str | os.PathLike[str]) -> None:
     Shape('one', 3 vertices, 1 faces)
     """
     path = Path(path)
-    suffix = path.suffix.lower()
-    vertices, faces = np.asarray(shape.vertices), shape.faces
-    text = faces is None and suffix in (".xyz", ".txt", ".csv", ".npy")
+    suffix, cloud = path.suffix.lower(), shape.faces is None
+    text = cloud and suffix in (".xyz", ".txt", ".csv", ".npy")
     if not text and suffix not in WRITTEN:
-        kind = "mesh" if faces is not None else "cloud"
+        kind = "cloud" if cloud else "mesh"
         raise InputError(f"cannot write a {kind} as {suffix or path.name!r}")
     import trimesh
 
     with atomic_path(path) as temporary:
         if suffix == ".npy":
-            np.save(temporary, vertices)
+            np.save(temporary, shape.vertices)
         elif text:
             mark = "," if suffix == ".csv" else " "
-            np.savetxt(temporary, vertices, fmt="%.17g", delimiter=mark)
-        elif faces is None:
-            trimesh.PointCloud(vertices).export(temporary, file_type=suffix[1:])
+            np.savetxt(temporary, shape.vertices, fmt="%.17g", delimiter=mark)
         else:
-            mesh = trimesh.Trimesh(vertices, faces, process=False)
-            mesh.export(temporary, file_type=suffix[1:])
+            form: Any = trimesh.PointCloud(shape.vertices)
+            if not cloud:
+                form = trimesh.Trimesh(shape.vertices, shape.faces, process=False)
+            form.export(temporary, file_type=suffix[1:])
 
 
 @validated
 def find_shapes(
     paths: str | Sequence[str | os.PathLike[str]],
-    suffixes: tuple[str, ...] = MESHES + CLOUDS,
+    suffixes: tuple[str, ...] = SHAPES,
     *,
     below: bool = False,
 ) -> list[Path]:
@@ -213,15 +209,12 @@ def find_shapes(
         away = address(path)
         if not away and not path.exists():
             raise InputError(f"no such file or folder: {path}{near_path(path)}")
-        if away and path.suffix.lower() not in suffixes:
-            inside = [each for each in files_at(away) if not each.name.startswith(".")]
-        elif path.is_dir() and not posed_views(path, MESHES + CLOUDS):  # views are one cloud
-            inside = list(_inside(path, below))
-        else:
+        if not path.is_dir() and (not away or path.suffix.lower() in suffixes):
             found.append(path)
             continue
+        inside = files_at(away) if away else _inside(path, below)
         known = [each for each in inside if each.is_dir() or each.suffix.lower() in suffixes]
-        if not known:
+        if not (known := [each for each in known if each == path or each.name[0] != "."]):
             what = "meshes" if suffixes == MESHES else "shapes"
             raise InputError(f"no {what} in {path}: expected files ending in {', '.join(suffixes)}")
         found += sorted(known)
@@ -229,27 +222,29 @@ def find_shapes(
 
 
 def _inside(folder: Path, below: bool) -> Iterator[Path]:
-    """The files in a folder but hidden ones; of a sub-folder of views the folder."""
+    """The files in a folder; of a folder of views, which are one cloud, the folder."""
+    if posed_views(folder, SHAPES):
+        yield folder
+        return
     for path in folder.iterdir():
-        if path.is_file() and not path.name.startswith("."):
+        if path.is_file():
             yield path
         elif below and path.is_dir() and not path.is_symlink():
-            yield from [path] if posed_views(path, MESHES + CLOUDS) else _inside(path, below)
+            yield from _inside(path, below)
 
 
 def _joined_views(place: Path) -> Array:
     """Views of one scene, each moved by its pose, as one cloud."""
     parts = []
-    for view, pose in posed_views(place, MESHES + CLOUDS):
-        if not view.is_file() or view.suffix.lower() == ".conf":
-            raise InputError(f"{place} needs the file of the view {view.name}, there is none")
+    for view, pose in posed_views(place, SHAPES):
         with reading(view):
             parts.append(_read(view, None, None)[0] @ pose[:, :3].T + pose[:, 3])
-    if parts:
-        return np.concatenate(parts)
-    if place.is_dir():
-        raise InputError(f"expected a file, got the folder {place} without poses of views")
-    raise InputError(f"{place} names no view (lines bmesh FILE tx ty tz qi qj qk ql)")
+    if not parts:
+        raise InputError(
+            "expected a file, or views with a pose each: a file of it beside them, or lines "
+            "bmesh FILE tx ty tz qi qj qk ql of a conf file"
+        )
+    return np.concatenate(parts)
 
 
 def _read(path: Path, columns: Columns, key: str | None) -> tuple[Array, Array | None]:
@@ -263,53 +258,40 @@ def _read(path: Path, columns: Columns, key: str | None) -> tuple[Array, Array |
         array = load_npy(path)
     elif suffix == ".npz":
         with reading_npz(path) as archive:
-            array = chosen_array(archive, path, POINTS, key)
-            names = [name for name in FACES if name in archive]
-            if names and key in (None, *POINTS[:2]):
+            array = chosen_array(archive, key)
+            names = [name for name in ("faces", "triangles") if name in archive]
+            if names and key in (None, *KNOWN[:2]):
                 faces = archive[names[0]].astype(np.int64)
     else:
         array, faces = GRIDS.get(suffix, _through_trimesh)(path)
     if array.ndim != 2 or array.shape[1] == 0:
-        raise InputError(f"{path} must hold points of shape (n, d), got {array.shape}")
+        raise InputError(f"expected points of shape (n, d), got {array.shape}")
     if array.dtype.kind not in "fiu":
-        raise InputError(f"{path} must hold numbers, got {array.dtype}")
+        raise InputError(f"expected numbers, got {array.dtype}")
     if columns is not None:
-        array = array[:, pick([], array.shape[1], columns, path)]
+        array = array[:, pick([], array.shape[1], columns)]
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64), faces
 
 
 def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
     import trimesh
 
-    own: dict[str, Any] = {}
-    if path.suffix.lower() == ".obj":
-        # The parser takes the vertex 0, where they count from 1, for another one.
-        if re.search(rb"^f[ \t].*?(?<=[ \t])0[/ \t\r\n]", path.read_bytes(), re.MULTILINE):
-            raise InputError(f"{path} has a face with the vertex 0, expected numbers from 1 on")
-        own = {"skip_materials": True}  # they are other files
-    scene: Any = trimesh.load_scene(path, process=False, maintain_order=True, **own)
-    parts = scene.dump()
-    vertices = np.concatenate([np.zeros((0, 3)), *(part.vertices for part in parts)])
-    starts = np.cumsum([0, *(len(part.vertices) for part in parts)])
-    moved = [part.faces + at for part, at in zip(parts, starts) if hasattr(part, "faces")]
-    faces = np.concatenate([np.zeros((0, 3), np.int64), *moved])
-    with path.open("rb") as file:  # the parser takes a text that ends early for a smaller mesh
-        claimed = re.search(CLAIMED.get(path.suffix.lower(), rb"()()"), file.read(HEAD), re.DOTALL)
+    suffix, data, none = path.suffix.lower(), path.read_bytes(), np.zeros((0, 3), np.int64)
+    # The parser takes the vertex 0 of an obj file, where they count from 1, for another one.
+    zero = rb"^f[ \t].*?(?<=[ \t])0[/ \t\r\n]"
+    if suffix == ".obj" and re.search(zero, data, re.MULTILINE):
+        raise InputError("a face has the vertex 0, expected numbers from 1 on")
+    options = {"process": False, "maintain_order": True, "skip_materials": True}  # other files
+    parts: Any = trimesh.load_scene(path, **options).dump()  # type: ignore[arg-type]
+    vertices, faces = trimesh.util.append_faces(
+        [part.vertices for part in parts], [getattr(part, "faces", none) for part in parts]
+    )
+    # It takes a text that ends early for a smaller mesh.
+    claimed = re.search(CLAIMED.get(suffix, rb"()()"), data, re.DOTALL)
     for array, count in zip((vertices, faces), claimed.groups() if claimed else ()):
         if len(array) < int(count or 0):
-            raise InputError(f"{path} ends early: its header claims {int(count)} rows")
+            raise InputError(f"the file ends early: its header claims {int(count)} rows")
     return vertices, faces if len(faces) else None
-
-
-def _check_finite(finite: Any, points: Array, path: Path, scanned: bool) -> None:
-    """Points without any number are pixels of a scan in which nothing was seen, and elsewhere an
-    error."""
-    if not scanned and not finite.all():
-        row = int(np.argmin(finite))
-        found = np.asarray(points[row]).tolist()
-        raise InputError(f"{path}: point {row} is {found}, expected finite coordinates")
-    if not finite.any():
-        raise InputError(f"{path} holds no points, all of its {len(points)} pixels are empty")
 
 
 def _cleaned(vertices: Array, faces: Array, path: Path) -> Shape:
@@ -317,14 +299,15 @@ def _cleaned(vertices: Array, faces: Array, path: Path) -> Shape:
     repairs = {"coincident vertices merged": len(vertices) - len(first)}
     faces = first[inverse.ravel()][faces]  # every vertex becomes the first of its copies
     size = float(np.ptp(vertices, axis=0).max()) or 1.0
-    flat = face_areas(vertices, faces) <= DEGENERATE * size**2
+    # What rounding leaves of an area that is zero.
+    flat = face_areas(vertices, faces) <= np.finfo(float).eps * size**2
     repairs["degenerate faces dropped"] = int(flat.sum())
     faces = faces[~flat]
     _, unique = np.unique(np.sort(faces, axis=1), axis=0, return_index=True)
     repairs["repeated faces dropped"] = len(faces) - len(unique)
     faces = faces[np.sort(unique)]
     if len(faces) == 0:
-        raise InputError(f"{path} has only degenerate faces")
+        raise InputError("it has only degenerate faces")
     used, numbers = np.unique(faces, return_inverse=True)
     repairs["unused vertices dropped"] = len(first) - len(used)
     rows = used if len(used) < len(vertices) else None

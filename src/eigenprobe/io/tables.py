@@ -24,8 +24,7 @@ from .archives import ARCHIVES, HDF5, chosen_array, stored
 from .mesh import Array
 from .text import parsed, pick, separators
 
-# Arrays of an npz or HDF5 file, by preference: features, labels, and text for numbers among them.
-FEATURE_NAMES = ("features", "embeddings", "X", "x", "data")
+# Arrays of an npz or HDF5 file, by preference: labels, and text for numbers among them.
 LABEL_NAMES = ("labels", "label", "y", "targets", "target")
 CLASS_NAMES = ("label_names", "class_names", "target_names", "classes")
 INDEX_NAMES = ("id", "index", "idx", "unnamed: 0")  # the last: what pandas writes
@@ -45,10 +44,11 @@ class Table(NamedTuple):
     @property
     def named(self) -> Array | None:
         """The labels by the names of their classes, where the file has them."""
-        if self.labels is None or self.classes is None or self.labels.dtype.kind not in "iu":
-            return self.labels
-        fits = (self.labels >= 0) & (self.labels < len(self.classes))
-        return self.classes[self.labels] if fits.all() else self.labels
+        labels, classes = self.labels, self.classes
+        if labels is None or classes is None or labels.dtype.kind not in "iu" or classes.ndim != 1:
+            return labels
+        fits = (labels >= 0) & (labels < len(classes))
+        return classes[labels] if fits.all() else labels
 
 
 def read_table(
@@ -78,23 +78,26 @@ def read_table(
         features: Any
         features, found, classes = READERS[suffix](path, inside, key)
         if len(features.shape) != 2 or 0 in features.shape:
-            raise InputError(f"{path} must hold a table (n, d), got shape {features.shape}")
+            raise InputError(f"expected a table (n, d), got shape {features.shape}")
         n, width = features.shape
         names = [*map(str, getattr(features, "columns", ()))] or [f"x{i}" for i in range(width)]
-        left_out = pick(names, width, [name for name in drop if name not in inside], path)
-        wanted = pick(names, width, columns, path) or range(width)
+        left_out = pick(names, width, [name for name in drop if name not in inside])
+        wanted = pick(names, width, columns) or range(width)
         chosen = [place for place in wanted if place not in left_out]
         if not chosen:
-            raise InputError(f"{path}: no column is left")
+            raise InputError("no column is left")
         if columns or drop:
             features = getattr(features, "iloc", features)[:, chosen]
-        features = _numbers(features, path)
-    for name in asked + [""] * (labels is None and "" in found):
-        source = path if name in found else name
-        values = found[name] if name in found else _label_file(Path(name), n)
+        features = _numbers(features)
+    if labels is not None:
+        found.pop("", None)
+    beside_it = {name: _label_file(Path(name), n) for name in asked if name not in inside}
+    for name, values in (found | beside_it).items():
         if values.shape != (n,):
-            expected = f"one label per row of {path} ({n})"
-            raise InputError(f"{source} must hold {expected}, got shape {values.shape}")
+            source = name if name in beside_it else path
+            raise InputError(
+                f"{source} must hold one label per row of {path} ({n}), got shape {values.shape}"
+            )
         found[name] = values
     names = [names[place] for place in chosen]
     return Table(features, found.get(labels or ""), names, classes, found)
@@ -110,18 +113,23 @@ def table_path(path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _numbers(features: Any, path: Path) -> Any:
-    """An array, or a sparse matrix, of numbers; an error names a column of words."""
+def _numbers(features: Any) -> Any:
+    """An array, or a sparse matrix in rows, of numbers; an error names a column of words."""
     if hasattr(features, "columns"):
         import pandas
 
         for name, column in features.items():
             if not pandas.api.types.is_numeric_dtype(column):
-                wrong = f"features must be numbers, column {str(name)!r} is not"
-                raise InputError(f"{path}: {wrong}: name it as the labels, or drop it")
+                raise InputError(
+                    f"features must be numbers, column {str(name)!r} is not: name it as the "
+                    "labels, or drop it"
+                )
         return features.to_numpy(dtype=float)
     if features.dtype.kind not in "fiub":
-        raise InputError(f"{path} must hold numbers, got {features.dtype}")
+        raise InputError(f"features must be numbers, got {features.dtype}")
+    if sparse.issparse(features):
+        features = features.tocsr()
+        features.check_format(full_check=True)  # others would be read from other memory
     return features
 
 
@@ -143,8 +151,9 @@ Parts = tuple[Any, dict[str, Array], Array | None]
 def _read_array(path: Path, names: list[str], key: str | None) -> Parts:
     """The array or the matrix of a file that holds nothing else."""
     if names:
-        wanted = "--labels takes a file with one per row"
-        raise InputError(f"{path.name} has no labels: {wanted}, got {names[0]!r}")
+        raise InputError(
+            f"{path.name} has no labels: --labels takes a file with one per row, got {names[0]!r}"
+        )
     found = load_npy(path, mapped=True) if path.suffix.lower() == ".npy" else _matrix_market(path)
     return found, {}, None
 
@@ -154,13 +163,14 @@ def _matrix_market(path: Path) -> Any:
     with path.open(encoding="latin-1") as file:
         form = file.readline()
     if not re.match(r"%%MatrixMarket matrix coordinate (real|integer) general", form, re.I):
-        wanted = f"{path} must hold a matrix coordinate real general"
-        raise InputError(f"{wanted}, got {form[:80].strip()!r}")
+        raise InputError(
+            f"expected a matrix coordinate real general, got {form[:80].strip()!r} in {path}"
+        )
     table = parsed(path, sep=r"\s+", comment="%", header=None, dtype=np.float64).to_numpy()
-    rows, columns, count = (int(number) for number in table[0])
+    rows, columns, count = map(int, table[0])
     check_size(path, 8.0 * (rows + columns))
     if len(table) - 1 != count:
-        raise InputError(f"{path} claims {count} numbers, {len(table) - 1} follow")
+        raise InputError(f"the file claims {count} numbers, {len(table) - 1} follow")
     places = table[1:, :2].T.astype(np.int64) - 1
     return sparse.csr_matrix((table[1:, 2], places), shape=(rows, columns))
 
@@ -169,43 +179,29 @@ def _read_npz(path: Path, names: list[str], key: str | None) -> Parts:
     with reading_npz(path) as archive:
         if {"format", "data", "shape"} <= {*archive} and not names:
             check_size(path, 8.0 * float(archive["shape"].sum()))  # a number per row and column
-            return _compressed(sparse.load_npz(path)), {}, None
-        return _arrays(archive, path, names, key)
+            return sparse.load_npz(path), {}, None
+        return _arrays(archive, names, key)
 
 
 def _read_hdf5(path: Path, names: list[str], key: str | None) -> Parts:
     with extra("h5py").File(path) as archive:
         if path.suffix.lower() != ".h5ad":
-            return _arrays(archive, path, names, key)
-        key = key or ("obsm/X_pca" if "X_pca" in archive.get("obsm", ()) else "X")
-        found = {}
+            return _arrays(archive, names, key)
+        read, found = extra("anndata.io").read_elem, {}
         for name in names:
-            column = extra("pandas").Series(_element(archive, f"obs/{name}", path), dtype=object)
+            column = extra("pandas").Series(read(stored(archive, f"obs/{name}")), dtype=object)
             found[name] = np.array(column.where(column.notna(), "").tolist())
-        return _element(archive, key, path), found, None
+        key = key or ("obsm/X_pca" if "obsm/X_pca" in archive else "X")
+        return read(stored(archive, key)), found, None
 
 
-def _arrays(archive: Any, path: Path, names: list[str], key: str | None) -> Parts:
-    features = np.asarray(chosen_array(archive, path, FEATURE_NAMES, key))
-    found = {name: np.asarray(stored(archive, name, path)) for name in names}
-    for name in [name for name in LABEL_NAMES if name in archive and name != key][:1]:
-        found[""] = np.asarray(stored(archive, name, path))
+def _arrays(archive: Any, names: list[str], key: str | None) -> Parts:
+    features = np.asarray(chosen_array(archive, key))
+    labels = [name for name in LABEL_NAMES if name in archive and name != key]
+    chosen = dict(zip([*names, ""], names + labels))
+    found = {what: np.asarray(stored(archive, name)) for what, name in chosen.items()}
     known = [name for name in CLASS_NAMES if name in archive]
-    classes = np.asarray(stored(archive, known[0], path)) if known else np.zeros(())
-    return features, found, classes if classes.ndim == 1 else None
-
-
-def _element(archive: Any, key: str, path: Path) -> Any:
-    """An array, a sparse matrix or a column of AnnData."""
-    found = extra("anndata.io").read_elem(stored(archive, key, path))
-    return _compressed(found) if sparse.issparse(found) else found
-
-
-def _compressed(matrix: Any) -> Any:
-    """In rows; indices out of range would be read from other memory."""
-    matrix = matrix.tocsr()
-    matrix.check_format(full_check=True)
-    return matrix
+    return features, found, np.asarray(stored(archive, known[0])) if known else None
 
 
 def _read_columns(path: Path, names: list[str], key: str | None) -> Parts:
@@ -216,13 +212,13 @@ def _read_columns(path: Path, names: list[str], key: str | None) -> Parts:
         frame = extra("pandas").read_parquet(path)
     else:
         with path.open(encoding="utf-8-sig", errors="replace") as file:
-            marks = separators(path, next((line for line in file if line.strip()), ""))
-        frame = parsed(path, **marks)
+            line = next((line for line in file if line.strip()), "")
+        frame = parsed(path, **separators(path, line))
         first = str(frame.columns[0])
         if first.lower() in INDEX_NAMES and first not in names:
             warn(f"{path.name}: the first column ({first}) is an index and no feature")
             frame = frame.iloc[:, 1:]
-    places = pick([*map(str, frame.columns)], frame.shape[1], names, path)
+    places = pick([*map(str, frame.columns)], frame.shape[1], names)
     found = {name: frame.iloc[:, place].to_numpy() for name, place in zip(names, places)}
     return frame.drop(columns=frame.columns[places]), found, None
 

@@ -588,6 +588,15 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Returns
         -------
         The fitted estimator.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> rows = np.random.default_rng(0).normal(size=(200, 20))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Eigenmaps(4, random_state=0).fit(rows).save(folder)
+        ...     Eigenmaps.load(folder).embedding_.shape
+        (200, 4)
         """
         from .store import read_estimator
 

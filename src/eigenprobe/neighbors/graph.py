@@ -193,7 +193,6 @@ class Graph:
     self_loops: bool = False
     clouds: tuple[int, ...] = ()  # sizes of stacked clouds; empty: one cloud
     ordered: bool = False
-    doubtful: Tensor | None = None  # (c, 2) edges taken out of the lists that may be real after all
     options: dict[str, Any] | None = None  # further arguments of the metric
 
     @property
@@ -246,7 +245,7 @@ class Graph:
         return self._map(lambda values: torch.as_tensor(values).numpy(force=True))
 
     def _map(self, convert: Callable[[Any], Any]) -> Graph:
-        names = ["points", "indices", "distances", *([] if self.doubtful is None else ["doubtful"])]
+        names = ("points", "indices", "distances")
         return replace(self, **{name: convert(getattr(self, name)) for name in names})
 
     def truncate(self, k: int) -> Graph:
@@ -265,11 +264,9 @@ class Graph:
         """The graphs of the stacked clouds."""
         found = []
         for start, size in zip(self.each.first.tolist(), self.each.sizes, strict=True):
-            rows, own = slice(start, start + size), self.doubtful
-            if own is not None:
-                own = own[((own >= start) & (own < start + size)).all(1)] - start
+            rows = slice(start, start + size)
             arrays = (self.points[rows], self.indices[rows] - start, self.distances[rows])
-            found.append(Graph(*arrays, self.metric, self.self_loops, (), self.ordered, own))
+            found.append(Graph(*arrays, self.metric, self.self_loops, (), self.ordered))
         return found
 
     def components(self) -> tuple[int, Tensor]:

@@ -127,6 +127,14 @@ class SpectralModel:
         ----------
         folder
             Which is made; `from_pretrained` takes it.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     SpectralModel.from_pretrained("surface").save_pretrained(f"{folder}/mine")
+        ...     SpectralModel.from_pretrained(f"{folder}/mine").k
+        50
         """
         write(Path(folder), self.network, self.facts)
 
@@ -145,6 +153,22 @@ class SpectralModel:
         return self.network.config.outputs
 
     def to(self, device: str | torch.device) -> SpectralModel:
+        """The model itself, moved.
+
+        Parameters
+        ----------
+        device
+            Where it lies from here on.
+
+        Returns
+        -------
+        SpectralModel
+
+        Examples
+        --------
+        >>> SpectralModel.from_pretrained("surface").to("cpu").k
+        50
+        """
         self.network.to(device)
         return self
 
@@ -195,6 +219,14 @@ class SpectralModel:
         -------
         Basis or list of Basis
             Arrays of the kind, precision and device that came in.
+
+        Examples
+        --------
+        >>> model = SpectralModel.from_pretrained("surface")
+        >>> points = np.random.default_rng(0).normal(size=(300, 3))
+        >>> sphere = points / np.linalg.norm(points, axis=1, keepdims=True)
+        >>> [basis.k for basis in model.encode([sphere, sphere[:200]], k=9)]
+        [9, 9]
         """
         if refine < 0 or (refine and not ritz):
             raise InputError(

@@ -44,6 +44,14 @@ class Probes:
         Of the seed signal: ``"uniform"`` on [-1, 1] (variance 1/3) or ``"gaussian"`` (variance 1).
     vary
         Ranges of ``k`` and ``sigma`` are drawn per ``"field"`` (the paper) or per ``"step"``.
+    metric, self_loops
+        Of the graph: distances, and whether every point is a neighbour of its own.
+
+    Examples
+    --------
+    >>> cloud = torch.rand(300, 3, generator=torch.Generator().manual_seed(0))
+    >>> Probes(count=8, steps=(5, 20)).draw(cloud).shape
+    torch.Size([300, 8])
     """
 
     count: int = 500
@@ -90,6 +98,11 @@ class Probes:
         Returns
         -------
         Graph
+
+        Examples
+        --------
+        >>> Probes(k=7).graph(torch.rand(300, 3)).k
+        7
         """
         sizes = (points.shape[1],) * len(points) if points.ndim == 3 else ()
         flat = points.flatten(0, -2)
@@ -204,6 +217,12 @@ class Probes:
         Returns
         -------
         As `draw`.
+
+        Examples
+        --------
+        >>> cloud = torch.rand(300, 3)
+        >>> bool((Probes(count=8)(cloud) == Probes(count=8)(cloud)).all())
+        True
         """
         device = cloud.device if isinstance(cloud, Tensor) else "cpu"
         return self.draw(cloud, torch.Generator(device).manual_seed(0))

@@ -41,7 +41,6 @@ from .stencil import (
     edge_directions,
     edge_frames,
     first_frames,
-    with_pairs,
 )
 
 
@@ -53,14 +52,11 @@ def balanced_stencil(
     if field is not None:
         near = near.stretched_along(field, frames)
     spacing = local_spacing(near.indices, near.distances, near.real)
-    chosen = choose_edges(near, frames)
-    edges, faint = with_pairs(chosen, graph.doubtful)
+    edges = choose_edges(near, frames)
     head, tail = edges.head, edges.tail
     chord, spread = graph.points[tail] - graph.points[head], spacing[head] * spacing[tail]
     if dimension < chord.shape[1]:
-        close = torch.exp(
-            -(chord.square().sum(1) / spread / 2).clamp_max(settings.farthest)
-        ).masked_fill(faint, 0)
+        close = torch.exp(-(chord.square().sum(1) / spread / 2).clamp_max(settings.farthest))
         frames = edge_frames(chord, edges, close, dimension, frames)
     else:
         frames = torch.eye(dimension, dtype=chord.dtype, device=chord.device).expand(
@@ -70,18 +66,14 @@ def balanced_stencil(
     if dimension == 1:
         weight = length2.rsqrt()
     else:
-        forward, backward = (part.masked_fill(faint[:, None], 0) for part in (forward, backward))
         weight = (
             length2 ** ((dimension - 2) / 2)
             * (1 + length2 / (2 * settings.bandwidth * spread)) ** -2
         )
-        weight = weight * torch.where(faint, settings.doubtful_weight, weight.new_ones(()))
         crossing = _boundary_direction(near, frames, settings)
-        vectors = _Vectors(forward, backward, length2.masked_fill(faint, 0), crossing)
+        vectors = _Vectors(forward, backward, length2, crossing)
         weight = _balance(weight, vectors, edges, settings, graph.clouds)
-    return Stencil(
-        edges, weight, length2, edges.at((weight * length2).masked_fill(faint, 0)) / (2 * dimension)
-    )
+    return Stencil(edges, weight, length2, edges.at(weight * length2) / (2 * dimension))
 
 
 def _boundary_direction(near: Neighbours, frames: Tensor, settings: Balance) -> Tensor:

@@ -36,7 +36,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..neighbors.graph import FRAME, RING, Edges, Graph, components, local_spacing, undirected
+from ..neighbors.graph import FRAME, RING, Edges, Graph, components, undirected
 from ..neighbors.layout import rows_at_once
 from .smoother import Smoother
 from .stencil import (
@@ -49,7 +49,6 @@ from .stencil import (
     edge_frames,
     first_frames,
     tangent_frames,
-    with_pairs,
 )
 
 
@@ -96,19 +95,12 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
         chord = points[cells.edges.tail] - points[cells.edges.head]
         frames = edge_frames(chord, cells.edges, cells.weight, 2, frames)
     cells = _joined(near, cell_edges(near, frames, thin, radius), frames)
-    edges, faint = with_pairs(cells.edges, graph.doubtful)
-    head, tail = edges.head, edges.tail
-    chord = points[tail] - points[head]
+    edges, weight, rim = cells
+    chord = points[edges.tail] - points[edges.head]
     length2 = chord.square().sum(1)
     if field is not None:
         length2 = edge_directions(chord, edges, frames, settings, field)[2]
-    spacing = local_spacing(near.indices, near.distances, near.real)
-    spread = 2 * settings.bandwidth * spacing[head] * spacing[tail]
-    weight = (settings.doubtful_weight * (1 + length2 / spread) ** -2).masked_scatter(
-        ~faint, cells.weight
-    )
-    mass = edges.at((weight * length2).masked_fill(faint, 0)) / 4 + cells.rim
-    return Stencil(edges, weight, length2, mass)
+    return Stencil(edges, weight, length2, edges.at(weight * length2) / 4 + rim)
 
 
 def planar_frames(near: Neighbours, frames: Tensor) -> tuple[Tensor, Tensor]:

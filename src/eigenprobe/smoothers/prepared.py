@@ -271,7 +271,6 @@ def _graph_rows(graph: Graph, kept: Tensor, place: Tensor) -> Graph:
         points=graph.points[kept],
         indices=indices.gather(1, order),
         distances=graph.distances[kept].gather(1, order),
-        doubtful=_pairs(graph.doubtful, place),
     )
 
 

@@ -69,8 +69,6 @@ class Balance:
     least_factor: float = 0.3  # a weight loses at most this factor in a round, so it stays positive
     # exponent at which a Gaussian weight stops falling: exp(-50) instead of 0 far away
     farthest: float = 50.0
-    # of an edge that is probably a short-cut: a limb cut by mistake stays connected
-    doubtful_weight: float = 0.05
 
 
 BALANCE = Balance()
@@ -184,15 +182,11 @@ def choose_edges(near: Neighbours, frames: Tensor) -> Edges:
     return bridged(near, undirected(near.indices, keep)[0], frames)
 
 
-def with_pairs(edges: Edges, pairs: Tensor | None) -> tuple[Edges, Tensor]:
-    """The edges with further ``pairs (c, 2)`` of points, the lower one first, and which ``(e,)``
-    are the latter.
-    """
-    if pairs is None:
-        return edges, torch.zeros_like(edges.head, dtype=torch.bool)
+def with_pairs(edges: Edges, pairs: Tensor) -> Edges:
+    """The edges with further ``pairs (c, 2)`` of points, the lower one first."""
     known, more = edges.head * edges.n + edges.tail, (pairs[:, 0] * edges.n + pairs[:, 1]).unique()
-    key, order = torch.cat([known, more[~torch.isin(more, known)]]).sort()
-    return Edges(key // edges.n, key % edges.n, edges.n), order >= len(edges)
+    key = torch.cat([known, more[~torch.isin(more, known)]]).sort().values
+    return Edges(key // edges.n, key % edges.n, edges.n)
 
 
 def _surrounding(near: Neighbours, directions: Tensor) -> Tensor:
@@ -261,7 +255,7 @@ def bridged(near: Neighbours, edges: Edges, frames: Tensor) -> Edges:
         return edges
     head, place = crossing.nonzero(as_tuple=True)
     ends = torch.stack([head, near.indices[head, place]], 1).sort(dim=1).values
-    return bridged(near, with_pairs(edges, ends)[0], frames)
+    return bridged(near, with_pairs(edges, ends), frames)
 
 
 def _along(unit: Tensor, frames: Tensor) -> Tensor:

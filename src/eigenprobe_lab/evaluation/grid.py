@@ -12,6 +12,7 @@ the surface, below one percent at 20,000 cells and K = 50.
 
 import numpy as np
 import scipy.sparse
+import trimesh
 from scipy.ndimage import map_coordinates
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
@@ -20,7 +21,7 @@ from eigenprobe.errors import InputError
 from eigenprobe.geometry import draw_surface, face_areas
 from eigenprobe.geometry.draws import closed_mesh, winding_number
 from eigenprobe.geometry.oracle import smallest_eigenpairs
-from eigenprobe.io.mesh import Array, Mesh, signed_volume
+from eigenprobe.io.mesh import Array, Mesh
 
 # a cut cell is judged by this many points per axis, a face by the points next to it on both sides
 SUBDIVISION = 3
@@ -49,7 +50,7 @@ class Grid:
 
     def __init__(self, mesh: Mesh, cells: int) -> None:
         self.vertices, self.faces = vertices, faces = closed_mesh(mesh, "a grid inside")
-        volume = abs(signed_volume(vertices, faces))
+        volume = abs(trimesh.Trimesh(vertices, faces, process=False).volume)
         if not volume > 0:
             raise InputError("a grid inside needs a mesh of positive volume, got none")
         size = np.ptp(vertices, axis=0)

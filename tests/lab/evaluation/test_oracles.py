@@ -93,7 +93,9 @@ def test_prepare_makes_keeps_and_reports(
     first = prepare_oracles(shapes, k=6, jobs=jobs, backend=backend, out=out)
     assert [p.name for p in first.made] == ["blob.obj", "torus.off"]
     assert {p.name for p in first.failed} == {"bad.obj", "empty.ply"}
-    assert "is empty" in next(why for path, why in first.failed.items() if path.name == "empty.ply")
+    assert "cannot read" in next(
+        why for path, why in first.failed.items() if path.name == "empty.ply"
+    )
     assert "4 shapes: 2 prepared, 0 already there, 2 failed" in str(first)
     entries = {path: path.stat().st_mtime_ns for path in out.glob("??/*.safetensors")}
     second = prepare_oracles(shapes, k=6, jobs=1, out=out)
