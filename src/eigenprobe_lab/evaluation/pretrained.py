@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from eigenprobe.eigen import orthonormalise, ritz, solve, widen
-from eigenprobe.errors import InputError, RankError
+from eigenprobe.eigen import ritz, solve, widen
+from eigenprobe.errors import InputError
 from eigenprobe.geometry import is_closed, load, sample_volume
 from eigenprobe.host.tables import Record
 from eigenprobe.io.mesh import Array
@@ -125,12 +125,7 @@ def starts(network: SpectralModel, x: Tensor) -> dict[str, Tensor]:
 def stages(columns: Tensor, smoother: Smoother, k: int) -> Iterable[tuple[str, Tensor]]:
     """The start orthonormalised, then rotated, `(n, k)` each."""
     first = columns[:, :k]
-    try:
-        q, _ = orthonormalise(first)
-    except RankError:  # polynomials on an algebraic surface: any completion of their span will do
-        noise = torch.randn(first.shape, generator=torch.Generator().manual_seed(0)).to(first)
-        first = first + 1e-7 * first.norm() / len(first) * noise
-        q, _ = torch.linalg.qr(first)
+    q, _ = torch.linalg.qr(first)  # any completion of dependent columns will do
     if columns.shape[1] > k:
         q, present = widen(first, columns[:, k:])
         q = q[:, present]
