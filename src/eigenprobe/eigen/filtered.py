@@ -174,9 +174,9 @@ def _swept(
     """
     active = torch.ones(block.shape[1], dtype=torch.bool) if active is None else active
     rates = rates.expand(-1, block.shape[1]).clamp_min(problem.tol**0.5)
-    # What rounding left of the converged pairs grows with them, far above the others, and leaves
-    # its own rounding there when it is taken off: the square root of eps at most.
-    room = math.log(torch.finfo(block.dtype).eps ** -1.5)
+    # What others have of the converged vectors, which are known to tol or to rounding, grows with
+    # them, far above the others, and as much of it stays there when it is taken off.
+    room = -2 * math.log(max(problem.tol, torch.finfo(block.dtype).eps ** 0.75))
     most = (room / rates[:, 0]).minimum(_exponent(block.dtype) / rates[:, active][:, 0])  # (b,)
     longest, usual = float(needs.median()), float(most.median())
     count = min(math.ceil(longest / usual), AT_ONCE)
