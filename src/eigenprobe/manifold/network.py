@@ -133,7 +133,7 @@ def _train(
         network, Objective("expected", "euclidean", relative=True), schedule, seed=seed
     )
     settings = RunSettings(device=str(smoothers[0].device), flags=training.flags)
-    train(module, ManifoldData(Pool(pool, seed), None, training.steps), settings)
+    train(module, ManifoldData(Pool(pool, seed), steps=training.steps), settings)
     return network
 
 
