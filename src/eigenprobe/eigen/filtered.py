@@ -10,16 +10,13 @@ below the lowest Ritz value, each followed by Rayleigh-Ritz on the p-dimensional
 `1 - mu` is assembled directly because it is tiny on large clouds.  Many clouds are the blocks of
 one block-diagonal A, so that a device is busy: they share the degree d, which is no higher than
 keeps the columns of each independent.  Columns that have converged on all clouds stay in the span
-and are no longer swept; where half of the clouds need twice the sweeps of the others, they part.
-Sweeps run in float32; a last Rayleigh-Ritz (and, where that is not enough, last sweeps) in float64
-brings the residual ``|A q - mu q|`` of every pair below ``tol``.
+and are no longer swept.  Sweeps run in float32; a last Rayleigh-Ritz (and, where that is not
+enough, last sweeps) in float64 brings the residual ``|A q - mu q|`` of every pair below ``tol``.
 """
 
 from __future__ import annotations
 
 import math
-import os
-from itertools import compress
 from typing import NamedTuple
 
 import torch
@@ -27,7 +24,7 @@ from torch import Tensor
 
 from ..errors import warn
 from ..host.progress import report
-from ..host.threads import side_by_side
+from ..host.threads import cores, limited_threads, side_by_side
 from .problem import Problem, floor, growth, inner, normal_block, spectral_bounds, times, without
 
 PATIENT = 200  # sweeps at most
@@ -41,16 +38,17 @@ def solve(problem: Problem) -> tuple[Tensor, Tensor]:
 
 
 def refine(
-    problem: Problem, block: Tensor, interval: _Interval | None = None, pairs: Pairs | None = None
+    problem: Problem, block: Tensor, interval: _Interval | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Sweep ``block (n, p)`` until the wanted Ritz pairs have converged. What may be known are the
-    ``interval`` that filters damp and the ``pairs`` of the columns.
+    """Sweep ``block (n, p)`` until the wanted Ritz pairs have converged. What may be known is the
+    ``interval`` that filters damp.
 
     Vectors ``(n, wanted)`` float64 and gaps ``(wanted,)``; of several clouds ``(b, wanted)``.
     """
     number = torch.arange(block.shape[1])
     needed = number < torch.tensor(problem.wanted_each)[:, None]  # (b, p)
     sweeps, now = 0, math.inf
+    pairs: Pairs | None = None
     for dtype in (torch.float32, torch.float64)[block.dtype == torch.float64 :]:
         block, least, before = block.to(dtype), floor(dtype), math.inf
         while True:  # until converged or no longer gaining in this precision
@@ -67,9 +65,6 @@ def refine(
             interval = (interval or _first_interval(problem)).below(pairs)
             rates = growth(1 - pairs.gaps, interval.lo, interval.hi)  # (b, p)
             need = _need(problem, pairs, rates, left, target)
-            slower = need > need.max() / 2
-            if 2 * int(slower.sum()) <= len(slower):
-                return _refine_apart(problem, block, pairs, slower, interval)
             before, sweeps = worst, sweeps + 1
             report(f"sweep {sweeps}, residual {now:.0e}")
             block, pairs = _swept(problem, block, rates, left, need, interval), None
@@ -81,29 +76,6 @@ def refine(
         _warn_of_unresolved(pairs, needed)
     gaps = pairs.gaps[:, : problem.wanted]
     return block[:, : problem.wanted], gaps[0] if len(gaps) == 1 else gaps
-
-
-def _refine_apart(
-    problem: Problem, block: Tensor, pairs: Pairs, slower: Tensor, interval: _Interval
-) -> tuple[Tensor, Tensor]:
-    """The pairs of the clouds that need twice the sweeps of the others, ``slower (b,)``, and of
-    those, which may have converged.
-
-    They are half of the clouds at most, so that b clouds part at most log2(b) times.
-    """
-    vectors = block.new_zeros((problem.n, problem.wanted), dtype=torch.float64)
-    gaps = torch.full((len(slower), problem.wanted), math.inf, dtype=torch.float64)
-    for chosen in (~slower, slower):
-        own, each = chosen.tolist(), problem.each
-        rows = each.spread(chosen.to(block.device)).nonzero()[:, 0]
-        wanted, sizes = compress(problem.wanted_each, own), compress(each.sizes, own)
-        part = problem.restricted(rows, problem.known[rows], wanted, sizes)
-        known = Pairs(pairs.gaps[chosen], pairs.residuals[chosen], pairs.dtype)
-        limits = _Interval(*(bound[chosen] for bound in interval))
-        found, values = refine(part, block[rows], limits, known)
-        vectors[rows, : part.wanted] = found.double()
-        gaps[chosen, : part.wanted] = values
-    return vectors, gaps
 
 
 def _target(problem: Problem, pairs: Pairs, least: float) -> Tensor:
@@ -267,9 +239,11 @@ def _inverse(factor: Tensor) -> Tensor:
 def _eigh(small: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenpairs of symmetric matrices ``(b, p, p)``: values on the host, vectors on the device.
 
-    A device takes such small ones one after the other, and the host as many as it has cores.
+    A device takes such small ones one after the other, and the host as many as it has cores; with
+    all its threads at one of them it takes ten times as long as with one.
     """
     host = ((small + small.mT) / 2).cpu()
-    found = side_by_side(torch.linalg.eigh, host.split(-(-len(host) // (os.cpu_count() or 1))))
+    with limited_threads(host.device, 0):
+        found = side_by_side(torch.linalg.eigh, host.split(-(-len(host) // cores())))
     values, vectors = (torch.cat(part) for part in zip(*found, strict=True))
     return values, vectors.to(small.device)

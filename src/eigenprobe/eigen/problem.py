@@ -20,7 +20,7 @@ product itself (``addmm`` in place).
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import NamedTuple
@@ -231,7 +231,7 @@ class SparseOperator:
         """The row of every entry."""
         return rows_of(self.matrix)
 
-    def restricted(self, rows: Tensor, clouds: tuple[int, ...] = ()) -> "SparseOperator":
+    def restricted(self, rows: Tensor) -> "SparseOperator":
         """The block of some rows, ascending, that no entry joins to others."""
         place = torch.full((self.n,), -1, device=self.device)
         place[rows] = torch.arange(len(rows), device=self.device)
@@ -239,7 +239,7 @@ class SparseOperator:
         head, tail = self.rows[inside], self.matrix.col_indices()[inside]
         values = self.matrix.values()[inside]
         matrix = csr(pointers_to(place[head], len(rows)), place[tail], values, (len(rows),) * 2)
-        return SparseOperator(matrix, None, self.laplacian_diagonal[rows], clouds)
+        return SparseOperator(matrix, None, self.laplacian_diagonal[rows])
 
     @cached_property
     def dimension(self) -> float:
@@ -365,17 +365,10 @@ class Problem:
         """Columns of a block: the wanted ones and the guards."""
         return min(self.wanted + self.guard, min(self.each.sizes) - self.known.shape[1])
 
-    def restricted(
-        self, rows: Tensor, known: Tensor, wanted: Iterable[int], clouds: Iterable[int] = ()
-    ) -> "Problem":
-        """The same on some components or clouds, ``rows`` ascending."""
-        return replace(
-            self,
-            operator=self.sparse.restricted(rows, tuple(clouds)),
-            known=known,
-            wanted_each=tuple(wanted),
-            labels=None,
-        )
+    def restricted(self, rows: Tensor, known: Tensor, wanted: int) -> "Problem":
+        """The same on some components, ``rows`` ascending."""
+        operator = self.sparse.restricted(rows)
+        return replace(self, operator=operator, known=known, wanted_each=(wanted,), labels=None)
 
     @property
     def sparse(self) -> SparseOperator:
