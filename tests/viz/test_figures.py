@@ -21,7 +21,7 @@ def _drawings(s: Sphere) -> dict[str, Callable[[Any], Figure]]:
     """What the examples of the docstrings do not draw."""
     v, x, f = s.basis.vectors, s.points, s.faces
     rebuilt = {k: v[:, :k] @ (v[:, :k].T @ (s.basis.mass[:, None] * x)) for k in (2, 4)}
-    both = {"a": rebuilt, "b": {4: rebuilt[4]}}
+    both = {"a": rebuilt, "b": rebuilt}
     mesh: Any = {"faces": f, "size": 120}
     tensors = torch.as_tensor(x), torch.as_tensor(v)
     values = {"eigenvalues": s.basis.eigenvalues, "columns": 4}
@@ -82,6 +82,7 @@ def test_pdf_and_svg_are_written_too(sphere: Sphere, tmp_path: Path) -> None:
         ),
         (lambda s: figures.gallery([]), "at least one cloud"),
         (lambda s: figures.reconstructions(s.points, {"a": {}}), "at least one"),
+        (lambda s: figures.reconstructions(s.points, {"a": {1: s.points}, "b": {}}), "the same"),
     ],
 )
 def test_bad_input_is_one_clear_line(

@@ -22,7 +22,7 @@ from . import colours
 from .charts import eigenvalue_curves, embeddings, functions_on_a_line
 from .layout import Path, grid
 from .raster import Raster, rasterise
-from .scene import Array, Camera, Index, as_faces, display_coordinates, look_at
+from .scene import Array, Index, as_faces, display_coordinates, look_at
 
 __all__ = [
     "against_oracle",
@@ -52,23 +52,25 @@ def _drawn(
     points: ArrayLike,
     *,
     faces: ArrayLike | None = None,
-    size: int = 420,
-    camera: Camera | None = None,
-    window: Array | None = None,
+    size: int = 600,
+    like: Array | None = None,
     **angles: Any,
 ) -> Raster:
-    """The pixels of a shape before its camera."""
+    """The pixels of a shape, seen and scaled as display coordinates ``like`` (m, 3) would be."""
     xyz = display_coordinates(points)
-    camera = camera or look_at(xyz, **angles)
-    return rasterise(xyz, as_faces(faces, len(xyz)), camera, size, window)
+    like = xyz if like is None else like
+    return rasterise(xyz, as_faces(faces, len(xyz)), look_at(like, **angles), size, like)
 
 
-def _signed_image(raster: Raster, values: Array) -> Array:
-    limit = colours.symmetric_limit(values)
-    shown = raster.interpolate(values)
-    lined = raster.smooth and np.ptp(values) > 1e-6 * limit
-    lines = raster.contours(shown, limit / 4) if lined else None
-    return raster.image(colours.diverging(shown, limit), lines)
+def _signed_images(points: ArrayLike, functions: Array, **view: Any) -> list[Array]:
+    """Functions (n, c) on a shape as images (h, w, 4), each on a symmetric range of its own."""
+    raster, images = _drawn(points, **view), []
+    for values in functions.T:
+        limit, shown = colours.symmetric_limit(values), raster.interpolate(values)
+        lined = raster.smooth and np.ptp(values) > 1e-6 * limit
+        lines = raster.contours(shown, limit / 4) if lined else None
+        images.append(raster.image(colours.diverging(shown, limit), lines))
+    return images
 
 
 def chosen_columns(vectors: Array, columns: int | Sequence[int] | None, most: int = 10) -> Index:
@@ -142,8 +144,7 @@ def eigenfunctions(
         titles = [f"{name}   λ = {value:.3g}" for name, value in zip(titles, values, strict=True)]
     if x.shape[1] == 1:
         return functions_on_a_line(x[:, 0], v[:, chosen], titles, per_row, path)
-    raster = _drawn(x, **view)
-    images = [_signed_image(raster, v[:, c]) for c in chosen]
+    images = _signed_images(x, v[:, chosen], **view)
     scale = ScalarMappable(Normalize(-1, 1), colours.DIVERGING)
     wide = min(per_row, len(chosen))
     return grid(images, titles, wide, path, scale=(scale, "each scaled by its largest value"))
@@ -194,8 +195,7 @@ def against_oracle(
     chosen = chosen_columns(v[:, :count], columns, most=8)
     v, reference = v[:, chosen], reference[:, chosen]
     signed = v * np.where((v * reference).sum(0) < 0, -1.0, 1.0)
-    raster = _drawn(points, **view)
-    images = [_signed_image(raster, f) for f in [*signed.T, *reference.T]]
+    images = _signed_images(points, np.hstack([signed, reference]), **view)
     notes = [""] * len(chosen) + [f"|cos| = {value:.3f}" for value in cosine[chosen]]
     return grid(images, _names(chosen), len(chosen), path, row_labels=names, notes=notes, panel=1.6)
 
@@ -254,7 +254,8 @@ def reconstructions(
     points
         The input ``(n, d)``.
     results
-        Coordinates ``(n, d)`` by method and by k; the root mean square error stands under each.
+        Coordinates ``(n, d)`` by method and by k, the same k of every method; the root mean square
+        error stands under each.
     path, view
         As in `eigenfunctions`.
 
@@ -269,32 +270,25 @@ def reconstructions(
     >>> [axes.get_title() for axes in figure.axes]
     ['input', 'k = 3']
     """
-    if not results or not all(results.values()):
-        raise InputError("reconstructions needs at least one method with at least one k")
+    sizes = {tuple(sorted(by_k)) for by_k in results.values()}
+    if len(sizes) != 1 or () in sizes:
+        raise InputError("reconstructions needs at least one k, and the same of every method")
     xyz = display_coordinates(points)
-    shape: Any = dict(view)
-    angles = {name: shape.pop(name) for name in ("azimuth", "elevation", "up") if name in shape}
-    camera = look_at(xyz, **angles)
-    shape |= {"camera": camera, "window": xyz}
-    original = _drawn(xyz, **shape).image(colours.CLAY)
-    sizes = sorted({k for by_k in results.values() for k in by_k})
+    radius = look_at(xyz).radius
     images, notes = [], []
     for by_k in results.values():
-        images.append(original)
-        notes.append("")
-        for k in sizes:
-            rebuilt = display_coordinates(by_k.get(k, xyz))
-            error = np.sqrt(((rebuilt - xyz) ** 2).sum(1).mean()) / camera.radius
-            known = k in by_k
-            images.append(_drawn(rebuilt, **shape).image(colours.CLAY) if known else 0 * original)
-            notes.append(f"RMS {100 * error:.2f} % of radius" if known else "")
-    titles = ["input", *(f"k = {k}" for k in sizes)]
+        for k, x in [(0, xyz), *sorted(by_k.items())]:
+            rebuilt = display_coordinates(x)
+            images.append(_drawn(rebuilt, like=xyz, **view).image(colours.CLAY))
+            error = np.sqrt(((rebuilt - xyz) ** 2).sum(1).mean()) / radius
+            notes.append(f"RMS {100 * error:.2f} % of radius" if k else "")
+    titles = ["input", *(f"k = {k}" for k in sizes.pop())]
     return grid(images, titles, len(titles), path, row_labels=list(results), notes=notes)
 
 
 def small_picture(points: ArrayLike, values: ArrayLike, **view: Unpack[View]) -> Array:
     """Signed values on a shape as an image (h, w, 4)."""
-    return _signed_image(_drawn(points, **view), to_numpy(values))
+    return _signed_images(points, to_numpy(values)[:, None], **view)[0]
 
 
 def gallery(

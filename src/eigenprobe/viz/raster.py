@@ -3,21 +3,18 @@
 A raster is a sparse matrix B (p, n) with unit row sums: covered pixel p shows the blend
 sum_i B_pi f_i of a function f (n,), so another colouring costs one product. B holds the barycentric
 coordinates of the nearest sample of a triangle, of a mesh or between neighbours on a sampled
-surface (`scene.surface_triangles`); points of other clouds are balls.
-Light is a key and a fill lamp plus occlusion from the blurred depth buffer [Luft, Colditz and
-Deussen 2006].
+surface (`scene.surface_triangles`); points of other clouds are balls. Light is that of the report's
+page (`assets/scene.js`).
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import uniform_filter
 from scipy.sparse import csr_matrix
 
 from .colours import Array
 from .scene import Camera, Index, ball_radius, surface_triangles
 
-SUPERSAMPLE = 2  # pixels drawn, in each direction, for one of the image
 KEY = np.array([-0.421, 0.608, 0.673])
 FILL = np.array([0.704, 0.100, 0.704])
 
@@ -44,14 +41,10 @@ class Raster:
         darkens contours.
         """
         shade = self.shade if lines is None else self.shade * (1 - 0.55 * lines)
-        drawn = np.zeros((self.height * self.width, 4))
+        drawn = np.ones((self.height * self.width, 4)) * [1, 1, 1, 0]
         drawn[self.pixel, :3] = np.clip(colours * shade[:, None], 0, 1)
         drawn[self.pixel, 3] = 1
-        s = SUPERSAMPLE
-        image = drawn.reshape(self.height // s, s, self.width // s, s, 4).sum((1, 3))
-        image[..., :3] /= np.maximum(image[..., 3:], 1)
-        image[..., 3] /= s**2
-        return image
+        return drawn.reshape(self.height, self.width, 4)
 
     def contours(self, values: Array, step: float) -> Array:
         """Lines (p,) in [0, 1] at the multiples of `step` of per-pixel values (p,), strongest at
@@ -65,70 +58,58 @@ class Raster:
 
 
 def rasterise(
-    points: Array, faces: Index | None, camera: Camera, size: int = 480, window: Array | None = None
+    points: Array, faces: Index | None, camera: Camera, size: int, window: Array
 ) -> Raster:
     """Visibility of display coordinates (n, 3) with or without faces; `size` is the longer side in
     pixels.
 
-    `window` (m, 3) are other points that the picture is as large as, so that several shapes share
-    one scale.
+    The picture is as large as the points `window` (m, 3), so that several shapes share one scale.
     """
     faces = surface_triangles(points) if faces is None else faces
-    screen, depth = camera.project(points)
     radius = 0.0
     if faces is None:
         radius = float(np.clip(ball_radius(points) / camera.radius, 0.006, 0.2))
-    edge = screen if window is None else camera.project(window)[0]
+    screen, depth = camera.project(points)
+    edge, _ = camera.project(window)
     low, high = edge.min(0) - radius, edge.max(0) + radius
     extent = np.maximum(high - low, 0.02) * 1.01
-    scale = size * SUPERSAMPLE / extent.max()
-    width, height = (int(np.ceil(e * scale / SUPERSAMPLE)) * SUPERSAMPLE for e in extent)
-    pixels = (screen - (low + high) / 2) * [scale, -scale] + [width / 2, height / 2]
-    seen = np.column_stack([pixels, depth])
+    scale = size / extent.max()
+    width, height = np.ceil(extent * scale).astype(int).tolist()
+    flat = (screen - (low + high) / 2) * [scale, -scale] + [width / 2, height / 2]
+    seen = np.column_stack([flat, depth])
     if faces is None:
-        place, owner, shares = _balls(seen, radius, scale)
+        place, owner, towards = _balls(seen, radius, scale)
+        shares, faces = np.ones((len(owner), 1)), np.arange(len(points))[:, None]
     else:
         place, owner, shares = _triangles(seen, faces)
-    column, row = place[:, :2].T.astype(np.int64)
+        normals = _normals(points, faces) @ camera.rotation.T
+    order = np.argsort(place[:, 2])  # the nearest is written last
+    column, row = place[order, :2].T.astype(np.int64)
     inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
-    sample, cell, z = np.flatnonzero(inside), (row * width + column)[inside], place[inside, 2]
-    nearest = np.full(height * width, -np.inf)
-    np.maximum.at(nearest, cell, z)
     front = np.full(height * width, -1)
-    front[cell[z == nearest[cell]]] = sample[z == nearest[cell]]
-    covered = np.flatnonzero(front >= 0)
-    front, nearest = front[covered], nearest[covered]
-    if faces is None:
-        corners, weights = owner[front, None], np.ones((len(front), 1))
-    else:
-        b, c = shares[front].T
-        corners, weights = faces[owner[front]], np.stack([1 - b - c, b, c], 1)
-    starts = np.arange(len(front) + 1) * corners.shape[1]
-    entries = weights.ravel(), corners.ravel(), starts
+    front[(row * width + column)[inside]] = order[inside]
+    pixel = np.flatnonzero(front >= 0)
+    front = front[pixel]
+    corners = faces[owner[front]]
+    entries = shares[front].ravel(), corners.ravel(), np.arange(0, corners.size + 1, faces.shape[1])
     blend = csr_matrix(entries, (len(front), len(points)))
-    if faces is None:
-        towards = shares[front]
-    else:
-        towards = blend @ (_normals(points, faces) @ camera.rotation.T)
-    shade = _light(towards) * _occlusion(covered, nearest, height, width)
-    return Raster(height, width, covered, blend, shade, faces is not None)
+    towards = towards[front] if radius else blend @ normals
+    return Raster(height, width, pixel, blend, _light(towards, place[front, 2]), not radius)
 
 
 def _triangles(seen: Array, faces: Index) -> tuple[Array, Index, Array]:
     """Samples of triangles, less than a pixel apart: where they are (s, 3), of which triangle, and
-    the barycentric coordinates (s, 2) of its second and third corner.
+    their barycentric coordinates (s, 3).
     """
     corners = seen[faces]
     steps = 1 + np.ptp(corners[..., :2], axis=1).max(1).astype(np.int64) * 5 // 4
     found = []
     for count in np.unique(steps):  # of samples along an edge
-        shares = np.indices((count + 1, count + 1)).reshape(2, -1).T / count
-        shares = shares[shares.sum(1) < 1 + 1e-9]  # (w, 2)
+        b, c = np.indices((count + 1, count + 1)).reshape(2, -1) / count
+        shares = np.stack([1 - b - c, b, c], 1)[b + c < 1 + 1e-9]  # (w, 3)
         some = np.flatnonzero(steps == count)
-        first, *edges = np.moveaxis(corners[some] - corners[some, :1] * [[0], [1], [1]], 1, 0)
-        place = first[:, None] + shares @ np.stack(edges, 1)
-        tiled = np.tile(shares, (len(some), 1))
-        found.append((place.reshape(-1, 3), np.repeat(some, len(shares)), tiled))
+        place = (shares @ corners[some]).reshape(-1, 3)
+        found.append((place, np.repeat(some, len(shares)), np.tile(shares, (len(some), 1))))
     place, owner, shares = (np.concatenate(column) for column in zip(*found, strict=True))
     return place, owner, shares
 
@@ -138,7 +119,7 @@ def _balls(seen: Array, radius: float, scale: float) -> tuple[Array, Index, Arra
     (s, 3) of the front of a ball.
     """
     reach = np.arange(-int(radius * scale) - 1, int(radius * scale) + 2)
-    x, y = (each.ravel() / (radius * scale) for each in np.meshgrid(reach, reach))
+    x, y = np.stack(np.meshgrid(reach, reach)).reshape(2, -1) / (radius * scale)
     up = np.sqrt(np.maximum(1 - x**2 - y**2, 0))
     normals = np.stack([x, -y, up], 1)[x**2 + y**2 <= 1]  # (w, 3)
     place = (seen[:, None] + normals * [radius * scale, -radius * scale, radius]).reshape(-1, 3)
@@ -152,21 +133,12 @@ def _normals(points: Array, faces: Index) -> Array:
     return normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
 
 
-def _light(normal: Array) -> Array:
+def _light(normal: Array, depth: Array) -> Array:
     """Two-sided key and fill light for normals (p, 3) in camera coordinates (x right, y up, z to
-    the eye).
+    the eye), darker behind and towards the outline.
     """
     unit = normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-30)
     facing = unit * np.where(unit[:, 2:] < 0, -1.0, 1.0)
-    return 0.50 + 0.44 * np.clip(facing @ KEY, 0, 1) + 0.12 * np.clip(facing @ FILL, 0, 1)
-
-
-def _occlusion(pixel: Index, depth: Array, height: int, width: int) -> Array:
-    """Darkening of pixels that lie behind their surroundings, from the blurred depth buffer."""
-    layers = np.zeros((2, height * width))  # depth, and where there is any
-    layers[:, pixel] = depth, np.ones(len(pixel))
-    blurred, box = layers.reshape(2, height, width), 1 + max(height, width) // 15
-    for _ in range(2):  # boxes in turn: nearly a Gaussian
-        blurred = uniform_filter(blurred, (1, box, box), mode="constant")
-    mean, weight = blurred.reshape(2, -1)[:, pixel]
-    return 1 - np.clip(1.3 * (mean / np.maximum(weight, 1e-6) - depth), 0, 0.4)
+    lamps = 0.50 + 0.44 * np.clip(facing @ KEY, 0, 1) + 0.12 * np.clip(facing @ FILL, 0, 1)
+    near, frontal = np.clip((depth + 1) / 1.4, 0, 1), np.clip(facing[:, 2] / 0.45, 0, 1)
+    return lamps * (0.86 + 0.14 * near) * (0.72 + 0.28 * frontal)
