@@ -119,7 +119,7 @@ def _fits(hint: Any, value: Any) -> bool:
         if kind is bool or truth:
             return truth and kind is bool
         whole = isinstance(value, Integral)
-        return whole if kind is int else isinstance(value, Real) and abs(value) <= LARGEST
+        return whole if kind is int else issubclass(type(value), Real) and abs(value) <= LARGEST
     known = isinstance(kind, type) and kind not in (Any, inspect.Parameter.empty)
     return not known or isinstance(value, kind)
 
