@@ -277,7 +277,7 @@ def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
     import trimesh
 
     suffix, none = path.suffix.lower(), np.zeros((0, 3), int)
-    data = memoryview(np.memmap(path, mode="r"))
+    data: Any = np.memmap(path, mode="r")
     # The parser takes the vertex 0 of an obj file, where they count from 1, for another one.
     zero = rb"^f[ \t].*?(?<=[ \t])0[/ \t\r\n]"
     if suffix == ".obj" and re.search(zero, data, re.MULTILINE):
