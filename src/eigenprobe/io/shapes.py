@@ -119,7 +119,8 @@ def load(
         points, faces = (_joined_views(path), None) if views else _read(path, columns, key)
         seen = np.isfinite(points).all(1)
         if not seen.any():
-            raise InputError(f"it holds no points, all of its {len(points)} pixels are empty")
+            empty = f", all of its {len(points)} pixels are empty" if len(points) else ""
+            raise InputError(f"it holds no points{empty}")
         if not seen.all() and (faces is not None or suffix in ARRAYS or not clean):
             row = int(np.argmin(seen))
             raise InputError(f"point {row} is {points[row].tolist()}, expected finite coordinates")
