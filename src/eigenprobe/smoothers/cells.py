@@ -127,12 +127,7 @@ class CellEdges(NamedTuple):
     rim: Tensor
 
 
-def cell_edges(
-    near: Neighbours,
-    frames: Tensor,
-    thin: Tensor,
-    radius: Tensor,
-) -> CellEdges:
+def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, radius: Tensor) -> CellEdges:
     """Edges of the Voronoi cells of points, weighted by the mean of the cells of both ends; cells
     end at a ``radius (n,)`` over the spacing.
 
