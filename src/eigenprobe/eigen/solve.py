@@ -187,7 +187,7 @@ def _by_component(problem: Problem, labels: Tensor) -> Eigenpairs:
     for rows in rows_of_each:
         root = problem.known[rows, :1]
         wanted = min(problem.wanted, len(rows) - 1)
-        found.append(_checked(problem.restricted(rows, root / root.norm(), wanted)))
+        found.append(_checked(problem.restricted(rows, root / root.norm(), [wanted])))
     gaps = torch.cat([pairs.gaps.to(problem.known) for pairs in found])
     count = min(problem.wanted, len(gaps))
     order = gaps.argsort(stable=True)
