@@ -176,10 +176,10 @@ def _table(
         deviation = fit_quadrics(part, among.repeat(m, 1)).deviation.view_as(reach)
     roundness = values[..., -2] / values[..., -1].clamp_min(tiny)
     around = query(centres, centres, min(AROUND, m))[0]
-    table = torch.stack([reach, roundness, deviation])[:, around].median(2).values
+    found = torch.stack([reach, roundness, deviation])[:, around].median(2).values
     leap = (distances[:, 1:9] / distances[:, :8].clamp_min(tiny)).median(0).values > LEAP
     several = int((leap * torch.arange(1, 1 + len(leap), device=leap.device)).max())
-    return Inspection(centres, known, *table, 1 + several)
+    return Inspection(centres, known, found[0], found[1], found[2], 1 + several)
 
 
 def outlier_network() -> nn.Sequential:
