@@ -247,7 +247,7 @@ def _spread_rows(
     size = max(1, min(BLOCK // rows.shape[1], -(-n // LEAST_BLOCKS)))
     tasks = []
     for at in range(0, n, size):
-        tasks.append((opened, at, min(at + size, n), fitted / f"rows-{at:012d}.npy"))
+        tasks.append((opened, layout, at, min(at + size, n), fitted / f"rows-{at:012d}.npy"))
     missing = [task for task in tasks if not task[-1].is_file()]
     placed = spread(_place_rows, missing, "placing rows", scheduler if missing else None)
     lost = [result for _, result in placed if result]
@@ -269,7 +269,9 @@ def _opened(source: Source, fitted: Path, stamp: int) -> tuple[Rows, Eigenmaps]:
     return open_rows(*source), Eigenmaps.load(fitted)
 
 
-def _place_rows(opened: tuple[Source, Path, int], start: int, stop: int, target: Path) -> str:
+def _place_rows(
+    opened: tuple[Source, Path, int], layout: bool, start: int, stop: int, target: Path
+) -> str:
     """On a worker: coordinates of some rows, and their places on a map, as a file; the answer is
     what went wrong.
     """
@@ -281,7 +283,7 @@ def _place_rows(opened: tuple[Source, Path, int], start: int, stop: int, target:
         (table, estimator), numbers = _opened(*opened), np.arange(start, stop)
         rows = checked(table.take(numbers), numbers).float()
         values = [estimator.transform(rows)]
-        values += [estimator.place(rows)] if "layout_" in vars(estimator) else []
+        values += [estimator.place(rows)] if layout else []
     except InputError as error:
         return str(error)
     with atomic_path(target) as temporary, temporary.open("wb") as file:
