@@ -229,7 +229,8 @@ def _spread_rows(
     size = max(1, min(BLOCK // width, -(-n // LEAST_BLOCKS)))
     with TemporaryDirectory(dir=folder) as fitted:
         estimator.save(fitted)
-        tasks = [((source, fitted), at, min(at + size, n)) for at in range(0, n, size)]
+        starts = range(0, n, size)
+        tasks = [((source, fitted), layout, at, min(at + size, n)) for at in starts]
         placed = dict(spread(_place_rows, tasks, "placing rows", scheduler))
     lost = [result for result in placed.values() if isinstance(result, str)]
     if lost:
@@ -249,7 +250,7 @@ def _opened(source: Source, fitted: str) -> tuple[Rows, Eigenmaps]:
     return open_rows(*source), Eigenmaps.load(fitted)
 
 
-def _place_rows(opened: tuple[Source, str], start: int, stop: int) -> Any:
+def _place_rows(opened: tuple[Source, str], layout: bool, start: int, stop: int) -> Any:
     """On a worker: coordinates of some rows, and their places on a map; a text is what went
     wrong.
     """
@@ -261,7 +262,7 @@ def _place_rows(opened: tuple[Source, str], start: int, stop: int) -> Any:
         (table, estimator), numbers = _opened(*opened), np.arange(start, stop)
         rows = checked(table.take(numbers), numbers).float()
         values = [estimator.transform(rows)]
-        values += [estimator.place(rows)] if "layout_" in vars(estimator) else []
+        values += [estimator.place(rows)] if layout else []
     except InputError as error:
         return str(error)
     return np.column_stack(values)
