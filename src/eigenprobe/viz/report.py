@@ -156,10 +156,9 @@ def report_page(
     shapes = [_shape(basis, points, **options)]
     shapes[0]["numbers"] = numbers
     if compare is not None:
-        like = replace(basis, points=points, faces=options.get("faces"))
-        other, name = open_basis(compare, basis.k, like)
-        if options.get("faces") is None:
-            options["faces"] = other.faces
+        faces: Any = options.get("faces")
+        other, name = open_basis(compare, basis.k, replace(basis, points=points, faces=faces))
+        options["faces"] = other.faces if faces is None else faces
         options["values"] = None
         same = other.n == basis.n
         shapes.append(_shape(other, points if same else None, **options) | {"name": name})
