@@ -18,7 +18,6 @@ brings the residual ``|A q - mu q|`` of every pair below ``tol``.
 from __future__ import annotations
 
 import math
-import os
 from typing import NamedTuple
 
 import torch
@@ -26,7 +25,7 @@ from torch import Tensor
 
 from ..errors import warn
 from ..host.progress import report
-from ..host.threads import side_by_side
+from ..host.threads import cores, limited_threads, side_by_side
 from .problem import Problem, floor, growth, inner, normal_block, times, without
 
 PATIENT = 200  # sweeps at most
@@ -251,9 +250,11 @@ def _inverse(factor: Tensor) -> Tensor:
 def _eigh(small: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenpairs of symmetric matrices ``(b, p, p)``: values on the host, vectors on the device.
 
-    A device takes such small ones one after the other, and the host as many as it has cores.
+    A device takes such small ones one after the other, and the host as many as it has cores; with
+    all its threads at one of them it takes ten times as long as with one.
     """
     host = ((small + small.mT) / 2).cpu()
-    found = side_by_side(torch.linalg.eigh, host.split(-(-len(host) // (os.cpu_count() or 1))))
+    with limited_threads(host.device, 0):
+        found = side_by_side(torch.linalg.eigh, host.split(-(-len(host) // cores())))
     values, vectors = (torch.cat(part) for part in zip(*found, strict=True))
     return values, vectors.to(small.device)
