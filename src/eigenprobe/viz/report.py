@@ -195,7 +195,8 @@ def _shape(
     mesh = triangles is not None
     if not mesh:  # outliers, which have no mass, are no part of the surface
         held = np.flatnonzero(mass[rows])
-        found = surface_triangles(unit[rows[held]])
+        solid = basis.info.get("dimension") == 3
+        found = None if solid else surface_triangles(unit[rows[held]])
         triangles = None if found is None else held[found]
     made: Payload = {
         "n": len(rows),
