@@ -439,9 +439,7 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         from ..viz.classes import find_groups
 
         if labels is None and (found := find_groups(self.layout_)) is not None:
-            labels = found.labels
-            names = [f"group {group + 1}" for group in range(len(found.typical))]
-            options = {"names": names, **options}
+            labels, options = found.labels, {"names": found.names, **options}
         return embeddings({"": self.layout_[:, :2]}, labels, **{"side": 5.0, **options})
 
     def report(self, path: str | os.PathLike[str], labels: Any = None, **options: Any) -> None:
