@@ -242,6 +242,8 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 vectors, mass = self._stream(rows, self.basis_.extension.with_mass)
                 if self.coordinates_ == "map":
                     placed = self._places(rows, self.n_components)
+                else:
+                    placed = self._spectral(vectors[:, 1:])
             return self._finish(vectors[:, 1:], mass, placed)
 
     def fit_transform(self, X: object, y: object = None, **fit_params: Any) -> Array:
@@ -440,9 +442,7 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         from ..viz.classes import find_groups
 
         if labels is None and (found := find_groups(self.layout_)) is not None:
-            labels = found.labels
-            names = [f"group {group + 1}" for group in range(len(found.typical))]
-            options = {"names": names, **options}
+            labels = [f"group {group + 1}" for group in found.labels]
         return embeddings({"": self.layout_[:, :2]}, labels, **{"side": 5.0, **options})
 
     def report(self, path: str | os.PathLike[str], labels: Any = None, **options: Any) -> None:
@@ -559,11 +559,7 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.mass_ = (mass / mass.sum(dtype=np.float64)).astype(self._dtype)
         self.vectors_ = vectors.astype(self._dtype)
         self.eigenvalues_ = self.basis_.eigenvalues[1:]
-        if placed is None and self.basis_.n == len(vectors):
-            placed = self._fitted()
-        elif placed is None:
-            placed = self._spectral(vectors.astype(np.float64))
-        self.embedding_ = placed.astype(self._dtype)
+        self.embedding_ = (self._fitted() if placed is None else placed).astype(self._dtype)
         self._n_features_out = k
         self.n_iter_ = self.max_iter if self.solver == "network" else 1
         return self
