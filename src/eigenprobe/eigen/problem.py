@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from itertools import compress
+from itertools import compress, cycle
 from typing import NamedTuple
 
 import torch
@@ -262,19 +262,25 @@ class SparseOperator:
         return with_values(self.matrix, values)
 
     def filter(self, x: Tensor, degree: int, lo: Tensor, hi: Tensor) -> Tensor:
-        """``T_degree(B) x`` with the interval of every cloud, ``(b,)`` on the host."""
+        """``T_degree(B) x`` with the interval of every cloud, ``(b,)`` on the host.
+
+        With signs +, +, -, -, ... every term is one before it plus ``+-2 B`` times the last: a
+        GPU's product adds to what is there without a pass over it that turns its sign.
+        """
         centre, half = ((hi + lo) / 2).to(x.device), ((hi - lo) / 2).to(x.device)
         values = self.matrix.values().clone()
         values[self.diagonal] -= self.each.spread(centre)
         values /= self.each.spread(half)[self.rows]
         shifted = with_values(self.matrix, values.to(x.dtype))
+        twice = cycle((-2.0, 2.0))
 
         def step(now: Tensor, before: Tensor | None) -> Tensor:
             if before is None:
                 return shifted @ now
-            return torch.addmm(before, shifted, now, beta=-1.0, alpha=2.0, out=before)
+            return torch.addmm(before, shifted, now, alpha=next(twice), out=before)
 
-        return last_term(step, x, degree)
+        found = last_term(step, x, degree)
+        return found.neg_() if degree & 2 else found
 
 
 class FunctionOperator:

@@ -52,16 +52,13 @@ def limited_threads(
     device: torch.device, points: int | None = None, *, single: int = ONE_THREAD
 ) -> Iterator[None]:
     """At most half of the processors inside the block; one thread for clouds of fewer than
-    ``single`` points.
+    ``single`` points, and beside a device, which leaves small operations to the host.
 
     The setting belongs to the whole process, so blocks that overlap in several Python threads share
     the smallest limit, and the last one to end restores what was there before the first.
     """
     global _before
-    if device.type != "cpu":
-        yield
-        return
-    small = points is not None and points < single
+    small = device.type != "cpu" or (points is not None and points < single)
     limit = 1 if small else cores(max(1, (os.cpu_count() or 2) // 2))
     with _lock:
         _before = _before if _limits else torch.get_num_threads()

@@ -286,9 +286,10 @@ def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
     # Materials are other files.
     options = {"process": False, "maintain_order": True, "skip_materials": True}
     parts: Any = trimesh.load_scene(path, **options).dump()  # type: ignore[arg-type]
-    vertices, faces = trimesh.util.append_faces(
+    both = trimesh.util.append_faces(
         [part.vertices for part in parts], [getattr(part, "faces", none) for part in parts]
     )
+    vertices, faces = map(np.array, both)  # of numpy's own class
     # It takes a text that ends early for a smaller mesh.
     claimed = re.search(CLAIMED.get(suffix, rb"()()"), data, re.DOTALL)
     for array, count in zip((vertices, faces), claimed.groups() if claimed else ()):

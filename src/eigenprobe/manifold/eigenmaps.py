@@ -442,7 +442,7 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         from ..viz.classes import find_groups
 
         if labels is None and (found := find_groups(self.layout_)) is not None:
-            labels = [f"group {group + 1}" for group in found.labels]
+            labels, options = found.labels, {"names": found.names, **options}
         return embeddings({"": self.layout_[:, :2]}, labels, **{"side": 5.0, **options})
 
     def report(self, path: str | os.PathLike[str], labels: Any = None, **options: Any) -> None:

@@ -89,9 +89,7 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
     near = near if field is None else near.stretched_along(field, frames)
     frames, thin = planar_frames(near, frames)
     if points.shape[1] > 2:
-        # A tilt of the planes by its rounding changes the weights by the square of that.
-        single = points.dtype if points.requires_grad else torch.float32
-        cells = cell_edges(near, frames, thin, radius, single)
+        cells = cell_edges(near, frames, thin, radius)
         chord = points[cells.edges.tail] - points[cells.edges.head]
         frames = edge_frames(chord, cells.edges, cells.weight, 2, frames)
     cells = _joined(near, cell_edges(near, frames, thin, radius), frames)
@@ -129,13 +127,7 @@ class CellEdges(NamedTuple):
     rim: Tensor
 
 
-def cell_edges(
-    near: Neighbours,
-    frames: Tensor,
-    thin: Tensor,
-    radius: Tensor,
-    precision: torch.dtype | None = None,
-) -> CellEdges:
+def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, radius: Tensor) -> CellEdges:
     """Edges of the Voronoi cells of points, weighted by the mean of the cells of both ends; cells
     end at a ``radius (n,)`` over the spacing.
 
@@ -150,7 +142,7 @@ def cell_edges(
     def measure(rows: Tensor, count: int) -> None:
         block = rows_at_once(thin.device, 4 * count)  # x, y, squares and ends of every neighbour
         for part in rows.split(block):
-            planes = _Planes.of(near, part, frames[part].to(precision), count)
+            planes = _Planes.of(near, part, frames[part], count)
             sides, width, far = _measured(planes, _ends(planes), radius[part].to(planes.x))
             weight[part, :count] = sides.mT.to(weight)
             rim[part] = (width * planes.spacing.square()).to(rim)
