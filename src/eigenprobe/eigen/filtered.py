@@ -82,8 +82,6 @@ def refine(
     if now > problem.tol:
         stopped = f"direct solver stopped after {sweeps} sweeps"
         warn(f"{stopped} with a residual of {now:.1e}, above {problem.tol:.1e}")
-    elif problem.known.shape[1]:
-        _warn_of_unresolved(gaps, residuals, needed)
     gaps = gaps[:, : problem.wanted]
     return block[:, : problem.wanted], gaps[0] if len(gaps) == 1 else gaps
 
@@ -195,17 +193,6 @@ def _exponent(dtype: torch.dtype) -> float:
     """
     spread = min(torch.finfo(dtype).eps ** -0.75, torch.finfo(torch.float64).eps ** -0.5)
     return math.log(2 * spread)
-
-
-def _warn_of_unresolved(gaps: Tensor, residuals: Tensor, needed: Tensor) -> None:
-    """A warning where the error of a gap, at most about ``r^2`` over the last one, may be all of
-    it.
-    """
-    zero = 100 * floor(gaps.dtype)  # an edge that hardly joins two parts
-    lost = (residuals.square() > gaps * gaps[:, -1:]) & (gaps > zero) & needed
-    if bool(lost.any()):
-        least = f"eigenvalues 1 - mu of {float(gaps[lost].min()):.0e}"
-        warn(f"{least} are not resolved by the residual reached: smaller tol")
 
 
 def orthonormal(problem: Problem, block: Tensor, fixed: Tensor | None = None) -> Tensor:

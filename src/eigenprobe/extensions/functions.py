@@ -61,22 +61,19 @@ def _blocks(points: Tensor, width: int) -> Sequence[Tensor]:
 @extension
 @dataclass(frozen=True)
 class KernelExtension:
-    """Fitted ``values (n, K)`` at ``points (n, d)``; ``stored`` is what a file had of the fit."""
+    """Fitted ``values (n, K)`` at ``points (n, d)``."""
 
     kind: ClassVar[str] = "kernel"
 
     points: Tensor
     values: Tensor
     metric: Metric = "euclidean"
-    stored: tuple[Tensor, Tensor] | None = None
 
     @cached_property
     def fitted(self) -> tuple[Tensor, Tensor]:
         """The ``remainder (n, K)`` v - N and the ``scale (K,)`` s: a search and an average over all
         points.
         """
-        if self.stored is not None:
-            return self.stored
         smooth, _ = self._smooth(self.points)
         tiny = torch.finfo(smooth.dtype).tiny
         scale = (smooth * self.values).sum(0) / smooth.square().sum(0).clamp_min(tiny)
@@ -91,22 +88,19 @@ class KernelExtension:
         return torch.cat([self._rows(part) for part in _blocks(x, NEIGHBOURS)])
 
     def tensors(self) -> dict[str, Tensor]:
-        names = ("points", "values", "remainder", "scale")
-        return dict(zip(names, (self.points, self.values, *self.fitted), strict=True))
+        return {"points": self.points, "values": self.values}
 
     def facts(self) -> Facts:
         return {"metric": self.metric}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], facts: Facts) -> KernelExtension:
-        names = ("points", "values", "remainder", "scale")
-        points, values, remainder, scale = (tensors[name] for name in names)
-        n, k = values.shape
-        if points.ndim != 2 or len(points) != n or remainder.shape != (n, k) or scale.shape != (k,):
-            raise InputError(f"expected {n} points and {k} vectors, got {[*points.shape]} points")
-        if len(kinds := {each.dtype for each in tensors.values()}) > 1:
-            raise InputError(f"expected one precision, got {sorted(map(str, kinds))}")
-        return cls(points, values, cast(Metric, facts["metric"]), (remainder, scale))
+        points, values = tensors["points"], tensors["values"]
+        if points.ndim != 2 or values.ndim != 2 or len(points) != len(values):
+            raise InputError(f"expected as many points as values, got {[*points.shape]} points")
+        if points.dtype != values.dtype:
+            raise InputError(f"expected one precision, got {points.dtype} and {values.dtype}")
+        return cls(points, values, cast(Metric, facts["metric"]))
 
     def _rows(self, points: Tensor) -> Tensor:
         smooth, (indices, squared) = self._smooth(points)

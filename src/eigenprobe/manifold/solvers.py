@@ -133,5 +133,5 @@ def _train(
         network, Objective("expected", "euclidean", relative=True), schedule, seed=seed
     )
     settings = RunSettings(device=str(smoother.device), flags=training.flags)
-    train(module, ManifoldData(Pool([cloud], seed), None, training.steps), settings)
+    train(module, ManifoldData(Pool([cloud], seed), steps=training.steps), settings)
     return network

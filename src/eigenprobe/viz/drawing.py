@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import trimesh
 from matplotlib.axes import Axes
 from matplotlib.collections import TriMesh
 from matplotlib.tri import Triangulation
@@ -69,7 +70,8 @@ def drawing(
     if triangles is None:
         triangles = surface_triangles(xyz)
     if triangles is not None:
-        normals = _normals(xyz, triangles)
+        crosses = trimesh.triangles.cross(xyz[triangles])
+        normals = trimesh.geometry.mean_vertex_normals(len(xyz), triangles, crosses)
     else:
         owner = np.repeat(owner, 1 + RIM)
         xyz, triangles, normals = _balls(xyz, camera)
@@ -93,13 +95,6 @@ def _balls(points: Array, camera: Camera) -> tuple[Array, Index, Array]:
     corners = points[:, None] + radius * normals
     triangles = (1 + RIM) * np.arange(len(points))[:, None, None] + fan
     return corners.reshape(-1, 3), triangles.reshape(-1, 3), np.tile(normals, (len(points), 1))
-
-
-def _normals(points: Array, faces: Index) -> Array:
-    """Normals (n, 3) at the points, sums over their triangles."""
-    normals, edges = np.zeros_like(points), np.diff(points[faces], axis=1)
-    np.add.at(normals, faces, np.cross(edges[:, 0], edges[:, 1])[:, None])
-    return normals
 
 
 def _light(normals: Array, depth: Array) -> Array:

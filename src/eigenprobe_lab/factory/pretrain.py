@@ -180,7 +180,7 @@ def pretrain(
     )
     changes |= {"folder": folder, "validate_every": every, "source": source}
     trainer, facts = train_timed(
-        module, ShapeStream(settings.shapes), how, [0] if every else None, **changes
+        module, ShapeStream(settings.shapes), how, [0] if every else (), **changes
     )
     module.remember(**module.evaluate())
     facts |= {"history": module.history, "skipped": module.report_skipped()}
