@@ -11,10 +11,14 @@ tangent plane:
 whatever the density and however much closer points lie along one direction than across it (scan
 lines).  Weights are the mean of what the cells of both ends say, and the mass is the area of the
 cells.  The nearest few are looked at, further ones where a cell of a random cloud may have more,
-and all where the nearest lie in a line.  A cell that none of them closes ends a little beyond its
-point, at the edge of the surface; farther out where points get sparse towards the edges, as in a
-view from one side, and in scan lines and at steps of the density, where points are missing rather
-than the surface.
+and all where the nearest lie in a line.
+
+    |x - x_i| <= d_i / 2       d_i: distance to the last neighbour in the list of point i
+
+A point that is not in the list lies beyond d_i, and is nearer than x_i to no place of that disc:
+there the list tells the cell exactly, and beyond the cell is cut off.  So cells also end at the
+edge of a surface, at holes and wherever points are missing, at a distance that follows the density
+around.
 
 How much length, area or volume a cloud covers:
 
@@ -29,7 +33,7 @@ points (the mass); their sum is fixed by the cells of a sample of them, as the r
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -57,14 +61,8 @@ class CellRule:
     """Constants of the cells of a surface."""
 
     nearest: int = 13  # that are looked at first: 6 share an edge of an even cell, on average
-    # of a cell, over the mean distance to the six nearest: radius exp(growth unevenness) is 1.5 in
-    # an even cloud, 2.2 in a random one, and ends no cell in the view of a scanner
-    radius: float = 1.26
-    growth: float = 2.5
     # first over sixth distance of a point among those: .5 and more if even, .14 if random
     irregular: float = 0.4
-    # how far an open cell reaches outwards, over how far inwards: 0 on an edge, 1 for pixels
-    outward: float = 0.3
     along: float = 0.3  # tangential share of an offset to a neighbour on the same sheet
     # 4 det / trace^2 of the moments of the nearest below which they lie in a line
     thin: float = 0.3
@@ -83,24 +81,20 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
     """
     near, frames = first_frames(graph, 2)
     points = graph.points
-    sorted_ = replace(graph, indices=near.indices, distances=near.distances)
-    radius = CELLS.radius * torch.exp(CELLS.growth * sorted_.unevenness)
-    radius = graph.each.spread(radius)
     near = near if field is None else near.stretched_along(field, frames)
     frames, thin = planar_frames(near, frames)
     if points.shape[1] > 2:
         # A tilt of the planes by its rounding changes the weights by the square of that.
         single = points.dtype if points.requires_grad else torch.float32
-        cells = cell_edges(near, frames, thin, radius, single)
-        chord = points[cells.edges.tail] - points[cells.edges.head]
-        frames = edge_frames(chord, cells.edges, cells.weight, 2, frames)
-    cells = _joined(near, cell_edges(near, frames, thin, radius), frames)
-    edges, weight, rim = cells
+        edges, weight = cell_edges(near, frames, thin, single)
+        chord = points[edges.tail] - points[edges.head]
+        frames = edge_frames(chord, edges, weight, 2, frames)
+    edges, weight = _joined(near, *cell_edges(near, frames, thin), frames)
     chord = points[edges.tail] - points[edges.head]
     length2 = chord.square().sum(1)
     if field is not None:
         length2 = edge_directions(chord, edges, frames, settings, field)[2]
-    return Stencil(edges, weight, length2, edges.at(weight * length2) / 4 + rim)
+    return Stencil(edges, weight, length2, edges.at(weight * length2) / 4)
 
 
 def planar_frames(near: Neighbours, frames: Tensor) -> tuple[Tensor, Tensor]:
@@ -119,41 +113,26 @@ def planar_frames(near: Neighbours, frames: Tensor) -> tuple[Tensor, Tensor]:
     return frames, thin
 
 
-class CellEdges(NamedTuple):
-    """Edges of Voronoi cells, their weights ``(e,)``, and areas ``(n,)`` between points and the
-    edge of a surface.
-    """
-
-    edges: Edges
-    weight: Tensor
-    rim: Tensor
-
-
 def cell_edges(
-    near: Neighbours,
-    frames: Tensor,
-    thin: Tensor,
-    radius: Tensor,
-    precision: torch.dtype | None = None,
-) -> CellEdges:
-    """Edges of the Voronoi cells of points, weighted by the mean of the cells of both ends; cells
-    end at a ``radius (n,)`` over the spacing.
+    near: Neighbours, frames: Tensor, thin: Tensor, precision: torch.dtype | None = None
+) -> tuple[Edges, Tensor]:
+    """Edges of the Voronoi cells of points, weighted by the mean of the cells of both ends.
 
     An end whose list does not have the other says nothing: dense points do not see the sparse side
     of a step.
     """
     k, n = near.indices.shape[1], len(thin)
     few = min(CELLS.nearest, k)
-    weight, rim = near.offsets.new_zeros((n, k)), near.offsets.new_zeros(n)
-    reach = torch.full_like(rim, torch.inf)
+    weight = near.offsets.new_zeros((n, k))
+    reach = weight.new_zeros(n)
 
     def measure(rows: Tensor, count: int) -> None:
         block = rows_at_once(thin.device, 4 * count)  # x, y, squares and ends of every neighbour
         for part in rows.split(block):
             planes = _Planes.of(near, part, frames[part].to(precision), count)
-            sides, width, far = _measured(planes, _ends(planes), radius[part].to(planes.x))
+            radius = near.distances[part, -1].to(planes.x) / (2 * planes.spacing)
+            sides, far = _measured(planes, _ends(planes), radius)
             weight[part, :count] = sides.mT.to(weight)
-            rim[part] = (width * planes.spacing.square()).to(rim)
             reach[part] = (far * planes.spacing).to(reach)
 
     ratio = near.distances[:, 0] / near.distances[:, min(RING, k) - 1]
@@ -173,7 +152,7 @@ def cell_edges(
     own, other = kept.nonzero()[:, 0], near.indices[kept]
     for part in (says[place] == 1).nonzero()[:, 0].split(rows_at_once(thin.device, k)):
         says[place[part]] += (near.indices[other[part]] == own[part, None]).any(1)
-    return CellEdges(edges, total / says, rim)
+    return edges, total / says
 
 
 class _Planes(NamedTuple):
@@ -245,70 +224,28 @@ def _ends(planes: _Planes) -> Tensor:
     return torch.stack([ahead, behind])
 
 
-def _measured(planes: _Planes, ends: Tensor, radius: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _measured(planes: _Planes, ends: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
     """Lengths of the edges of each cell over the distances of its neighbours ``(k, r)``, from the
-    ``ends`` on the bisectors; areas at the edge of the surface and farthest corners ``(r,)``.
-
-    Beyond the radius a cell is cut off: it may be open.
+    ``ends`` on the bisectors, and the farthest corners ``(r,)`` of the cells that a ``radius (r,)``
+    cuts off.
     """
-    x, y, squared, same = planes[:4]
-    tiny, rounding = torch.finfo(x.dtype).tiny, 32 * torch.finfo(x.dtype).eps
+    squared, tiny = planes.squared, torch.finfo(planes.x.dtype).tiny
     limit = (radius.square() / squared.clamp_min(tiny) - 0.25).clamp_min(tiny).sqrt()
     high, low = torch.minimum(ends[0] / 2, limit), -torch.minimum(ends[1] / 2, limit)
-    seen = same & (high - low > rounding)  # not the corner of a grid
-    reach = (
-        torch.where(seen, squared * (0.25 + torch.maximum(high, -low).square()), 0.0)
-        .detach()
-        .amax(0)
-        .sqrt()
-    )
-    rim = torch.zeros_like(radius)
-    ended = (seen & ((high >= limit) | (low <= -limit))).any(0).nonzero()[:, 0]
-    if len(ended):
-        top, bottom, width = _ended(*(part[:, ended] for part in (x, y, high, low, seen)))
-        high, low = (whole.index_copy(1, ended, own) for whole, own in ((high, top), (low, bottom)))
-        rim = rim.index_copy(0, ended, width)
-    return torch.where(seen, (high - low).clamp_min(0.0), 0.0), rim, reach
+    # not the corner of a grid
+    seen = planes.same & (high - low > 32 * torch.finfo(limit.dtype).eps)
+    corner = squared.detach() * (0.25 + torch.maximum(high, -low).detach().square())
+    reach = torch.where(seen, corner, 0.0).amax(0).sqrt()
+    return torch.where(seen, high - low, 0.0), reach
 
 
-def _ended(
-    x: Tensor, y: Tensor, high: Tensor, low: Tensor, asked: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The ends of the edges of open cells, at a line outwards (neighbours ``(x, y) (k, r)`` lie
-    inwards), and the rim.
-
-    The rim is the area between the point and the line: edges of the cell do not count it, ``sum_j
-    w_ij |l_ij|^2 / 4``.
-    """
-    tiny = torch.finfo(x.dtype).tiny
-    share = asked / (x.square() + y.square()).clamp_min(tiny).sqrt()
-    inward = torch.stack([(x * share).sum(0), (y * share).sum(0)])
-    inward = inward / inward.norm(dim=0).clamp_min(tiny)
-    # <inward, p>, <inward, J p>
-    along, slope = (x * inward[0] + y * inward[1], x * inward[1] - y * inward[0])
-    reach = CELLS.outward * torch.where(
-        asked, along / 2 + torch.maximum(high * slope, low * slope), 0.0
-    ).amax(0)
-    end = -(reach + along / 2) / torch.where(slope == 0, 1.0, slope)
-    cut = asked & (low < end) & (end < high) & (slope != 0)
-    high = torch.where(asked & (slope < 0), torch.minimum(high, end), high)
-    low = torch.where(asked & (slope > 0), torch.maximum(low, end), low)
-    # <J inward, p / 2 + end J p>, on either side of the point
-    across = torch.where(cut, end * along - slope / 2, 0.0)
-    width = across.clamp_min(0.0).amax(0) + (-across).clamp_min(0.0).amax(0)
-    return high, low, torch.where(cut.sum(0) > 1, width * reach / 2, 0.0)
-
-
-def _joined(near: Neighbours, cells: CellEdges, frames: Tensor) -> CellEdges:
+def _joined(near: Neighbours, edges: Edges, weight: Tensor, frames: Tensor) -> tuple[Edges, Tensor]:
     """With edges between parts that those of the cells leave apart."""
-    edges, weight, rim = cells
     joined = bridged(near, edges, frames)
     if joined is edges:
-        return cells
+        return edges, weight
     known = torch.isin(joined.head * joined.n + joined.tail, edges.head * edges.n + edges.tail)
-    return CellEdges(
-        joined, weight.new_full((len(joined),), CELLS.bridge).masked_scatter(known, weight), rim
-    )
+    return joined, weight.new_full((len(joined),), CELLS.bridge).masked_scatter(known, weight)
 
 
 # above, directions and neighbours are too few for cells: balls of k neighbours instead
