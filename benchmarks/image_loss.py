@@ -156,7 +156,7 @@ def train(
             print(found[-1], flush=True)
 
         run = RunSettings(device=device, logs=False, flags={"callbacks": [Looks(steps, look)]})
-        fit(module, ManifoldData(Pool([batch]), None, max(steps)), run)
+        fit(module, ManifoldData(Pool([batch]), steps=max(steps)), run)
     return found
 
 

@@ -114,7 +114,7 @@ def mass(sample: Sample, o: argparse.Namespace) -> list[dict[str, Any]]:
         preset="cpu",
         resamplings=1,
     )
-    settings = replace(settings, steps=o.steps, ritz=False, reference=False)
+    settings = replace(settings, steps=o.steps, ritz=False)
     trained = fit_network(local.float(), k, settings=settings)
     adaptive = build_smoother(local, "adaptive", dimension=2).mass
     masses = {

@@ -18,6 +18,7 @@ import eigenprobe as ep
 from benchmarks.record import existing, facts, write
 from eigenprobe.evaluation import compare_vectors
 from eigenprobe.io.shapes import find_shapes
+from eigenprobe_lab.evaluation.pretrained import fingerprint
 
 
 def cases(
@@ -77,7 +78,7 @@ def main() -> None:
         loss = means["n=1500"]["pretrained"] - by["pretrained"]
         ours = f"pretrained {by['pretrained']:.3f} (loses {loss:+.3f})"
         print(f"{name:10s} {ours}   direct {by['direct']:.3f}")
-    content = {"model": model.fingerprint, "shapes": count, "cosine10": means}
+    content = {"model": fingerprint(model), "shapes": count, "cosine10": means}
     write("robustness.json", facts("robustness", "cpu", options, seed=options.seed) | content)
 
 

@@ -198,7 +198,7 @@ def train_and_measure(
         settings.seed,
     )
     how = replace(watched.run, source={"rule": str(rule), "k": str(k)})
-    trainer = train(module, ManifoldData(source, None, module.optimisation.steps), how)
+    trainer = train(module, ManifoldData(source, steps=module.optimisation.steps), how)
     module.to(run.where).eval()
     # Attention in double precision would take gigabytes on a device that several runs share.
     q = (

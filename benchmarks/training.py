@@ -101,7 +101,7 @@ def loss(o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
 
 def step(o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
     points = torch.as_tensor(surface(2 * o.n, o.seed), dtype=torch.float32, device=device)
-    base = settings(o, held_out=0, reference=False, resamplings=2)
+    base = settings(o, resamplings=2)
     modes = [("32", "none")]
     if device.type == "cuda":
         modes += [("bf16", "none"), ("bf16", "graph")]
@@ -153,14 +153,13 @@ def settings(o: argparse.Namespace, **changes: Any) -> FitSettings:
         steps=o.steps,
         resamplings=o.resamplings,
         size=o.n,
-        held_out=o.held_out,
         seed=o.seed,
     )
     return replace(base, **changes)
 
 
 def learn(sample: Sample, o: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
-    run = RunSettings(device=str(device), validate_every=o.validate_every)
+    run = RunSettings(device=str(device))
     rows, _ = learn_shape(sample, o.k, settings(o), run)
     if device.type == "cuda":
         rows[0]["peak_gib"] = torch.cuda.max_memory_allocated(device) / 2**30
@@ -249,16 +248,8 @@ def main() -> None:
     parser.add_argument("--names", nargs="*", default=[])
     parser.add_argument("--device", default=best_device())
     parser.add_argument("--preset", default="overfit")
-    counts = {
-        "n": 4000,
-        "k": 50,
-        "m": 1500,
-        "smoothing": 40,
-        "resamplings": 24,
-        "held_out": 2,
-        "steps": 600,
-    }
-    for name, value in (counts | {"validate_every": 25, "seed": 0}).items():
+    counts = {"n": 4000, "k": 50, "m": 1500, "smoothing": 40, "resamplings": 24, "steps": 600}
+    for name, value in (counts | {"seed": 0}).items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
     parser.add_argument("--repeats", type=int, help="of a loss (20; on a processor 1)")
     parser.add_argument("--timed", type=int, help="steps (150; on a processor 8)")

@@ -31,13 +31,11 @@ def main(path: Path) -> None:
     bases = {
         name: ep.decompose(points, k=SHOWN + 1, **chosen) for name, chosen in operators.items()
     }
-    columns = [
-        basis.vectors[:, 1 : SHOWN + 1].round(4) for basis in bases.values()
-    ]  # no nodal lines where it vanishes
+    columns = [basis.vectors[:, 1 : SHOWN + 1] for basis in bases.values()]
     titles = [f"{name} {i}" for name in bases for i in range(2, SHOWN + 2)]
     shown = {"columns": list(range(len(titles))), "titles": titles, "per_row": 2 * SHOWN}
     figures.eigenfunctions(
-        points, np.concatenate(columns, 1), faces=faces, path=path, size=220, **shown
+        points, np.concatenate(columns, 1), faces=faces, path=path, size=300, **shown
     )
     print(path)
 

@@ -457,6 +457,15 @@ def test_the_page_names_the_folders_in_order() -> None:
         ]
 
 
+def test_the_ways_are_lists_of_functions_that_there_are() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    ways = text.split("## The ways")[1].split("\n## ")[0]
+    known = {(each.module.rpartition(".")[2], each.name) for each in definitions()}
+    named = set(re.findall(r"`(\w+)\.(\w+)`", ways))
+    others = {("ep", "decompose"), ("index", "html"), ("summary", "csv")}
+    assert len(named) > 20 and not named - known - others
+
+
 @pytest.mark.parametrize("package", [LIBRARY, LABORATORY])
 def test_a_check_finds_what_it_looks_for(package: str) -> None:
     """That the reader of imports sees something at all."""

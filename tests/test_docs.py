@@ -236,6 +236,14 @@ def test_links_inside_the_tree_resolve() -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_promises_name_tests_that_there_are() -> None:
+    path = ROOT / "tests"
+    text = (ROOT / "docs" / "trust.md").read_text()
+    for file, name in re.findall(r"`([\w/]+\.py)?(?:::(\w+))?`", text):
+        path = ROOT / "tests" / file if file else path
+        assert path.exists() and (not name or f"def {name}(" in path.read_text()), f"{file} {name}"
+
+
 def test_numbers_in_the_readme_come_from_results() -> None:
     from benchmarks.readme import PAGES, filled
 

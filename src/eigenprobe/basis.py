@@ -713,8 +713,10 @@ def _within(values: Tensor, dtype: torch.dtype) -> Tensor:
     length squared.
     """
     converted, eps = values.to(dtype), torch.finfo(dtype).eps
+    if values.ndim > 1 or values.dtype == dtype:
+        return converted
     same = torch.isclose(converted.to(values.dtype), values, rtol=eps, atol=0)
-    return converted if values.ndim > 1 or bool(same.all()) else values
+    return converted if bool(same.all()) else values
 
 
 def _scaled(weights: Array, values: Array) -> Array:

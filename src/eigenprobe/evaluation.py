@@ -20,7 +20,6 @@ import numpy as np
 
 from .basis import Basis
 from .errors import InputError
-from .host.tables import html_table
 from .host.validation import validated
 from .io.mesh import Array, to_numpy
 
@@ -56,15 +55,6 @@ class Alignment:
 
     def __repr__(self) -> str:
         return f"Alignment(k={self.k}, cosine={self.cosine():.3f}, subspace={self.subspace():.3f})"
-
-    def _repr_html_(self) -> str:
-        shown = [k for k in (10, 20, 50) if k < self.k] + [self.k]
-        facts = {"vectors, up to": " / ".join(map(str, shown))}
-        measures = [self.cosine, self.matched, self.subspace, self.eigenvalue_discrepancy]
-        for measure in measures[: None if self.k > 1 else -1]:
-            name = measure.__name__.replace("_", " ")
-            facts[name] = " / ".join(f"{measure(k):.3f}" for k in shown)
-        return html_table("Alignment", facts)
 
     def cosine(self, k: int | None = None) -> float:
         """Mean |cosine| by index over the first ``k`` vectors."""

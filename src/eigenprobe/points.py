@@ -82,7 +82,7 @@ def points_and_faces(source: Any) -> tuple[Any, np.ndarray | None]:
     faces = as_array(_first(source, ("faces", "triangles", "face")))
     if faces.ndim == 1 and len(faces) % 4 == 0 and (faces[::4] == 3).all():
         faces = faces.reshape(-1, 4)[:, 1:]  # VTK: 3, a, b, c, 3, d, e, f, ...
-    elif hasattr(source, "face"):
+    elif getattr(source, "face", None) is not None:
         faces = faces.T  # PyTorch Geometric: (3, f)
     if faces.ndim != 2 or faces.size == 0:
         return _array(points), None

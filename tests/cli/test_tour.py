@@ -34,13 +34,7 @@ def test_view(run: Run) -> None:
 
 
 def test_demo(run: Run) -> None:
-    files = (
-        "d/creature.obj",
-        "d/basis.safetensors",
-        "d/eigenfunctions.png",
-        "d/pretrained.png",
-        "d/report.html",
-    )
+    files = ("d/creature.obj", "d/basis.safetensors", "d/eigenfunctions.png", "d/report.html")
     out = done(run("demo --out d -k 12 "), *files)
     assert (
         out.splitlines()[-1] == f"now open {Path('d/report.html').resolve().as_uri()} in a browser"

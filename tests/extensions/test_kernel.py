@@ -76,8 +76,8 @@ def test_stored_extensions_must_fit_together(rng: np.random.Generator) -> None:
         0,
         2,
     )
-    for name in ("points", "remainder", "scale"):
-        with pytest.raises(InputError, match="expected 30 points and 2 vectors"):
+    for name in ("points", "values"):
+        with pytest.raises(InputError, match="expected as many points as values"):
             KernelExtension.from_tensors(
                 {**extension.tensors(), name: extension.tensors()[name][:-1]}, extension.facts()
             )

@@ -80,7 +80,7 @@ def test_columns_of_a_data_frame_keep_their_names_and_order() -> None:
         model = Eigenmaps(2, **options).fit(lazy)
         assert model.feature_names_in_.tolist() == list("abc")
         placed = model.transform(lazy).compute()
-        with pytest.raises(InputError, match=r"columns \['a', 'b', 'c'\].* got \['c', 'b', 'a'\]"):
+        with pytest.raises(InputError, match="feature names should match"):
             model.transform(lazy[["c", "b", "a"]])
     names = pandas.DataFrame(X, columns=list("abc"))
     np.testing.assert_allclose(placed, model.transform(names), atol=1e-12)

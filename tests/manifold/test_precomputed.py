@@ -83,12 +83,12 @@ def test_known_neighbours_are_not_searched(table: np.ndarray, metric: str) -> No
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda near, far: (near, None), "got something else"),
-        (lambda near, far: (near, far * 1j), "got complex numbers"),
-        (lambda near, far: (near - 1, far), "row 0 has -1"),
-        (lambda near, far: (near, far - far[0, 1]), "rows 0 to 299 at finite distances"),
+        (lambda near, far: (near, None), "both .300, k."),
+        (lambda near, far: (near, far * 1j), "Cannot cast"),
+        (lambda near, far: (near - 1, far), "rows 0 to 299.*indices"),
+        (lambda near, far: (near, far - far[0, 1]), "finite numbers of at least 0"),
         (lambda near, far: (near * 0, far), "row 0 has one twice"),
-        (lambda near, far: (near[:, :1], far[:, :1]), "every row has only itself"),
+        (lambda near, far: (near[:, :1], far[:, :1]), "every row needs 1 neighbours, row 0 has 0"),
     ],
 )
 def test_wrong_lists_of_neighbours(table: np.ndarray, change: Any, message: str) -> None:
@@ -308,7 +308,7 @@ def test_metrics_of_presence_and_equality_take_what_they_can_compare(
         pairwise_distances(_model(3, metric="hamming").fit_transform(codes)) + 9 * np.eye(200)
     ).argmin(1)
     assert (kinds[nearest] == kinds).mean() > 0.99
-    with pytest.raises(InputError, match="nearly all real numbers do"):
+    with pytest.raises(InputError, match="real numbers all do"):
         _model(metric="hamming").fit(rng.normal(size=(50, 4)))
 
 

@@ -56,7 +56,7 @@ def test_files_of_a_table_with_copies(tmp_path: Path, rng: np.random.Generator) 
 
 @pytest.mark.filterwarnings("ignore::eigenprobe.EigenprobeWarning")
 @pytest.mark.parametrize("options", [{"k": 2, "coordinates": "map"}, {"metric": "cosine"}])
-def test_files_that_were_changed_are_refused_or_used(
+def test_files_that_were_changed_are_refused(
     tmp_path: Path, rng: np.random.Generator, options: dict[str, Any]
 ) -> None:
     from safetensors.numpy import load_file, save_file
@@ -64,20 +64,19 @@ def test_files_that_were_changed_are_refused_or_used(
     x, folder = rng.normal(size=(90, 6)), tmp_path / "fitted"
     _model(**options).fit(x).save(folder)
 
-    def use() -> None:
-        try:
-            found = Eigenmaps.load(folder).transform(x[:3])
-        except InputError as error:
-            assert "\n" not in str(error).strip()
-            return
-        assert np.isfinite(found).all()
+    def refused() -> None:
+        with pytest.raises(InputError) as told:
+            Eigenmaps.load(folder)
+        assert "\n" not in str(told.value).strip()
 
     path = folder / "estimator.json"
     facts = json.loads(path.read_text())
-    for name in facts["parameters"]:
-        for odd in (None, True, -1, 0, 1e9, "a", "", [], {"a": 1}, float("nan"), 10**400):
-            path.write_text(json.dumps(facts | {"parameters": facts["parameters"] | {name: odd}}))
-            use()
+    own = facts["facts"]
+    for name in own["parameters"]:
+        for odd in (-1, 1e9, "a", [], {"a": 1}, float("nan"), 10**400):
+            changed = own | {"parameters": own["parameters"] | {name: odd}}
+            path.write_text(json.dumps(facts | {"facts": changed}))
+            refused()
     path.write_text(json.dumps(facts))
     for path in (folder / "rows.safetensors", folder / "basis.safetensors"):
         with safe_open(path, "np") as file:
@@ -93,7 +92,7 @@ def test_files_that_were_changed_are_refused_or_used(
                 array.astype(np.float16),
             ):
                 save_file(arrays | {name: np.ascontiguousarray(other)}, path, metadata)
-                use()
+                refused()
             save_file({key: each for key, each in arrays.items() if key != name}, path, metadata)
-            use()
+            refused()
         save_file(arrays, path, metadata)

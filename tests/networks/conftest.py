@@ -1,4 +1,4 @@
-"""Two even clouds, a sphere and an ellipsoid, and their smoothers."""
+"""Two even clouds, a sphere and an ellipsoid, and their smoother."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def clouds() -> torch.Tensor:
 
 
 @pytest.fixture(scope="module")
-def smoothers(clouds):
-    return diffusion(clouds, dense=True), diffusion(clouds)
+def smoother(clouds):
+    return diffusion(clouds)

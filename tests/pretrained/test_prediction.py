@@ -22,7 +22,9 @@ def test_clouds_of_unequal_sizes_are_what_they_are_alone(model, clouds, ritz, re
     kinds = [basis.info["smoother"] for basis in found]
     assert kinds == ["heat", "heat", "adaptive", "heat", "heat"]
     for basis, own in zip([*found[:2], *found[3:]], alone, strict=True):
-        torch.testing.assert_close(basis.eigenvalues, own.eigenvalues, rtol=1e-5, atol=1e-5)
+        # A span in single precision is known to a few parts in a million of its largest eigenvalue.
+        rounding = 4e-6 * float(own.eigenvalues.max())
+        torch.testing.assert_close(basis.eigenvalues, own.eigenvalues, rtol=1e-5, atol=rounding)
         torch.testing.assert_close(basis.mass, own.mass, rtol=1e-6, atol=1e-9)
         inner = (basis.vectors * basis.mass[:, None]).mT @ own.vectors
         torch.testing.assert_close(inner.abs(), torch.eye(8, dtype=inner.dtype), rtol=0, atol=1e-4)

@@ -135,7 +135,7 @@ def test_float32_features_of_fifty_columns_stay_accurate():
         torch.eye(50, dtype=torch.float64)
         + 3 * torch.from_numpy(np.random.default_rng(0).normal(size=(50, 50))).triu(1) / 50
     )
-    basis, upper = orthonormalise(exact.float(), method="cholesky", check=False, passes=1)
+    basis, upper = orthonormalise(exact.float(), check=False, passes=1)
     factor = upper.mT
     identity = torch.eye(50, dtype=torch.float64)
     torch.testing.assert_close(basis.mT @ basis, identity, atol=1e-8, rtol=0)

@@ -42,9 +42,15 @@ def circle_pool(count: int = 3, kind: str = "expected") -> Pool:
     return Pool([prepare(x, frame, settings, Objective(kind), K, g) for x in clouds])
 
 
-def tiny_module(steps: int, seed: int = 0, dropout: float = 0.0, **options: Any) -> SpectralModule:
+def tiny_module(
+    steps: int,
+    seed: int = 0,
+    dropout: float = 0.0,
+    kind: type[SpectralModule] = SpectralModule,
+    **options: Any,
+) -> SpectralModule:
     network = networks.build("tiny", 2, K, torch.Generator().manual_seed(seed), dropout=dropout)
-    return SpectralModule(
+    return kind(
         network,
         Objective(relative=True),
         Optimisation(steps, warmup=5),

@@ -9,13 +9,16 @@ import pytest
 from matplotlib.image import imread
 
 from eigenprobe.errors import InputError
+from eigenprobe.viz.drawing import drawing
 from eigenprobe.viz.layout import canvas, grid
 
 
 def test_a_grid_has_its_titles_notes_and_rows(tmp_path: Path) -> None:
-    images = [np.full((20, 30, 4), shade) for shade in (0.1, 0.4, 0.8, 1.0)]
-    notes = ["", "", "", "last"]
-    figure = grid(images, ["a", "b"], 2, tmp_path / "g.png", row_labels=["up", "down"], notes=notes)
+    shape = drawing(np.random.default_rng(0).normal(size=(20, 3)))
+    pictures = [(shape, np.full((20, 3), shade)) for shade in (0.1, 0.4, 0.8, 1.0)]
+    notes, rows = ["", "", "", "last"], ["up", "down"]
+    path = tmp_path / "g.png"
+    figure = grid(pictures, ["a", "b"], 2, path, size=200, row_labels=rows, notes=notes)
     assert [axes.get_title() for axes in figure.axes] == ["a", "b", "", ""]
     assert [axes.get_xlabel() for axes in figure.axes] == notes
     assert [axes.get_ylabel() for axes in figure.axes] == ["up", "", "down", ""]

@@ -197,7 +197,7 @@ def test_an_index_is_a_whole_number(
     code, text = _post(viewer, "/choice", f'{{"mode": "point", "index": {value}}}')
     assert (
         code == 400
-        and text.startswith("index must be a whole number of at least 0, got ")
+        and re.match("index must be (a whole number|at least 0), got ", text)
         and "\n" not in text
     )
     assert (
@@ -209,8 +209,8 @@ def test_an_index_is_a_whole_number(
 
 def test_values_of_a_choice_are_of_its_kinds(viewer: Viewer) -> None:
     for name, value, kind in [
-        ("mode", 1, "a word"),
-        ("wire", 1, "true or false"),
+        ("mode", 1, "a text"),
+        ("wire", 1, "True or False"),
         ("range", float("inf"), "finite"),
     ]:
         with pytest.raises(InputError, match=f"{name} must be .*{kind}"):

@@ -61,13 +61,11 @@ def encode(
         session.finish(f"encoded {file.name}")
         return basis, target
 
-    named, one = places(shapes, session.out), session.out
-    if one is None or one.suffix != ENDING or len(named) > 1:
-        folder, one = session.folder("encoded"), None
-    targets = {file: one or folder / f"{name}{ENDING}" for file, name in named.items()}
-    if one is not None or ([*named] == shapes[:1] and scheduler is None):
-        session.refuse_existing(targets[first := next(iter(named))], force)
-        work(first, targets[first], session)
+    named, folder = places(shapes, session.out), session.folder("encoded")
+    targets = {file: folder / f"{name}{ENDING}" for file, name in named.items()}
+    if [*named] == shapes[:1] and scheduler is None:
+        session.refuse_existing(target := targets[shapes[0]], force)
+        work(shapes[0], target, session)
     else:
         work_all(work, targets, folder, session, force, scheduler)
 

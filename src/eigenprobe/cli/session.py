@@ -99,7 +99,7 @@ class Session:
     def skipped(self, failed: Mapping[Any, str]) -> None:
         """One line for every input that could not be used, and why."""
         for name, reason in failed.items():
-            self.say(f"skipped {name}: {reason}")
+            self.say(f"skipped {name}: {reason.removeprefix(f'{name}: ')}")
 
     def same_settings(self, folder: Path, force: bool) -> None:
         """An error where an earlier run has filled ``folder`` with other settings; else they are

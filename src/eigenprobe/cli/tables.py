@@ -4,14 +4,14 @@ images.
 
 from __future__ import annotations
 
-import shutil
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import InputError, near_path, warn
 from ..host import progress
-from ..host.files import Facts, atomic_path, write_npz
+from ..host.files import Facts, write_npz
 from .session import SHARED, K, Session, Switch
 
 if TYPE_CHECKING:
@@ -136,10 +136,7 @@ def embed(
             chosen = {"columns": rows.names}
         fresh = _complete(new, read_table(new, key=key, **chosen), missing)[0].features
     if scheduler is not None or rows is None:
-        source = (table, labels, key)
-        estimator, arrays = _spread_rows(
-            source, folder / "fitted", layout, estimator, str(scheduler), force
-        )
+        arrays = _spread_rows((table, labels, key), folder, layout, estimator, str(scheduler))
     else:
         progress.stage(f"embedding {rows.features.shape[0]} rows")
         estimator.fit(rows.features)
@@ -211,11 +208,9 @@ def _complete(path: Path, table: Table, missing: str) -> tuple[Table, Any]:
 
 
 def _spread_rows(
-    source: Source, fitted: Path, layout: bool, estimator: Eigenmaps, scheduler: str, force: bool
-) -> tuple[Eigenmaps, dict[str, NDArray[Any]]]:
-    """Fit here, place all rows on a cluster; what an earlier run has left in the folder ``fitted``
-    is not done anew.
-    """
+    source: Source, folder: Path, layout: bool, estimator: Eigenmaps, scheduler: str
+) -> dict[str, NDArray[Any]]:
+    """Fit here, and place all rows on a cluster, whose workers read the model below ``folder``."""
     import numpy as np
 
     from ..io.rows import checked, open_rows
@@ -223,45 +218,31 @@ def _spread_rows(
     from .cluster import spread
 
     rows = open_rows(*source)
-    n, before = rows.shape[0], estimator.get_params()
-    if force:
-        shutil.rmtree(fitted, ignore_errors=True)
-    if (fitted / "estimator.json").is_file():
-        estimator = estimator.load(fitted)
-        if estimator.get_params() != before:
-            raise InputError(
-                f"{fitted} was fitted with other options: choose another --out, or --force"
-            )
-    else:
-        count = min(n, rows_to_fit(estimator, rows.shape[1]))
-        drawn = np.random.default_rng(estimator.random_state)
-        chosen = drawn.choice(n, count, replace=False, shuffle=False)
-        progress.stage(f"embedding {count} of {n} rows (--sample fits fewer)")
-        chosen.sort()
-        estimator.fit(checked(rows.take(chosen), chosen).float())
-        if layout:
-            estimator.layout_  # noqa: B018 (made now, and saved with the rest)
+    n, width = rows.shape
+    count = min(n, rows_to_fit(estimator, width))
+    drawn = np.random.default_rng(estimator.random_state)
+    chosen = np.sort(drawn.choice(n, count, replace=False, shuffle=False))
+    progress.stage(f"embedding {count} of {n} rows (--sample fits fewer)")
+    estimator.fit(checked(rows.take(chosen), chosen).float())
+    if layout:
+        estimator.layout_  # noqa: B018 (made now, and saved with the rest)
+    size = max(1, min(BLOCK // width, -(-n // LEAST_BLOCKS)))
+    with TemporaryDirectory(dir=folder) as fitted:
         estimator.save(fitted)
-    stamp = (fitted / "estimator.json").stat().st_mtime_ns  # workers outlive a command
-    opened = (source, fitted, stamp)
-    size = max(1, min(BLOCK // rows.shape[1], -(-n // LEAST_BLOCKS)))
-    tasks = []
-    for at in range(0, n, size):
-        tasks.append((opened, at, min(at + size, n), fitted / f"rows-{at:012d}.npy"))
-    missing = [task for task in tasks if not task[-1].is_file()]
-    placed = spread(_place_rows, missing, "placing rows", scheduler if missing else None)
-    lost = [result for _, result in placed if result]
+        starts = range(0, n, size)
+        tasks = [((source, fitted), layout, at, min(at + size, n)) for at in starts]
+        placed = dict(spread(_place_rows, tasks, "placing rows", scheduler))
+    lost = [result for result in placed.values() if isinstance(result, str)]
     if lost:
         raise InputError(f"{len(lost)} of {len(tasks)} blocks of rows were not placed: {lost[0]}")
-    values = np.concatenate([np.load(task[-1]) for task in tasks])
-    shutil.rmtree(fitted)
+    values = np.concatenate([placed[number] for number in range(len(tasks))])
     k = estimator.n_components
     arrays = {"embedding": values[:, :k], "eigenvalues": estimator.eigenvalues_}
-    return estimator, arrays | ({"layout": values[:, k:]} if layout else {})
+    return arrays | ({"layout": values[:, k:]} if layout else {})
 
 
 @lru_cache(maxsize=1)
-def _opened(source: Source, fitted: Path, stamp: int) -> tuple[Rows, Eigenmaps]:
+def _opened(source: Source, fitted: str) -> tuple[Rows, Eigenmaps]:
     """Once per worker: a csv file is read whole, and a model of a million rows has 1.5 GB."""
     from ..io.rows import open_rows
     from ..manifold.eigenmaps import Eigenmaps
@@ -269,9 +250,9 @@ def _opened(source: Source, fitted: Path, stamp: int) -> tuple[Rows, Eigenmaps]:
     return open_rows(*source), Eigenmaps.load(fitted)
 
 
-def _place_rows(opened: tuple[Source, Path, int], start: int, stop: int, target: Path) -> str:
-    """On a worker: coordinates of some rows, and their places on a map, as a file; the answer is
-    what went wrong.
+def _place_rows(opened: tuple[Source, str], layout: bool, start: int, stop: int) -> Any:
+    """On a worker: coordinates of some rows, and their places on a map; a text is what went
+    wrong.
     """
     import numpy as np
 
@@ -281,9 +262,7 @@ def _place_rows(opened: tuple[Source, Path, int], start: int, stop: int, target:
         (table, estimator), numbers = _opened(*opened), np.arange(start, stop)
         rows = checked(table.take(numbers), numbers).float()
         values = [estimator.transform(rows)]
-        values += [estimator.place(rows)] if "layout_" in vars(estimator) else []
+        values += [estimator.place(rows)] if layout else []
     except InputError as error:
         return str(error)
-    with atomic_path(target) as temporary, temporary.open("wb") as file:
-        np.save(file, np.column_stack(values))
-    return ""
+    return np.column_stack(values)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -146,10 +146,9 @@ def demo(*, k: K = 30, session: Session = SHARED) -> None:
     from ..evaluation import compare
     from ..io.shapes import save
     from ..pretrained.model import SpectralModel
-    from ..viz import figures
     from ..viz.page import open_browser
 
-    began, folder = session.seconds, session.folder("demo")
+    folder = session.folder("demo")
     progress.stage("decomposing a built-in animal")
     save(mesh := creature(), shape := folder / "creature.obj")
     session.wrote(shape, "the shape: try 'eigenprobe decompose' on it")
@@ -158,24 +157,17 @@ def demo(*, k: K = 30, session: Session = SHARED) -> None:
     basis.save(path := folder / "basis.safetensors")
     session.wrote(path, "the closed form: ep.Basis.load(path)")
     predicted = SpectralModel.from_pretrained("surface").encode(points, k=k)
-    alignment = compare(predicted, basis)
 
-    progress.stage("drawing pictures and the report")
+    progress.stage("drawing a picture and the report")
     basis.plot(path=(picture := folder / "eigenfunctions.png"))
     session.wrote(picture, "the first eigenfunctions")
-    rows: Any = {"names": ("pretrained", "closed form"), "faces": mesh.faces, "size": 320}
-    rows |= {"path": (picture := folder / "pretrained.png")}
-    figures.against_oracle(points, predicted.vectors, basis.vectors, alignment.cosines, **rows)
-    session.wrote(picture, "one forward pass above the closed form")
-
-    report, agreement = folder / "report.html", alignment.cosine(min(10, k))
+    report, agreement = folder / "report.html", compare(predicted, basis).cosine(min(10, k))
     facts = {**basis.info, "pretrained, |cosine| up to 10": agreement}
     basis.report(report, title="creature", facts=facts)
     session.wrote(report, "open in any browser")
     first = ", ".join(f"{value:.2f}" for value in basis.eigenvalues[:6])
     agrees = f"the pretrained model agrees to |cosine| {agreement:.3f} up to k=10"
     session.say(f"eigenvalues {first}, ...; {agrees}")
-    size = f"{basis.n} points, {basis.k} vectors, {began:.1f} s of start-up"
-    session.finish(f"decomposed a built-in animal: {size},")
+    session.finish(f"decomposed a built-in animal: {basis.n} points, {basis.k} vectors,")
     session.say(f"now open {report.resolve().as_uri()} in a browser")
     open_browser(report.resolve().as_uri())

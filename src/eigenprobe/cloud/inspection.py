@@ -148,7 +148,7 @@ def inspect(points: Tensor, near: Tensor, distances: Tensor) -> Inspection:
     hand; farther where the lists alone do not show a surface.
     """
     n = len(points)
-    rows = torch.arange(0, n, max(1, n // SAMPLES), device=points.device)
+    rows = torch.arange(0, n, -(-n // SAMPLES), device=points.device)
     centres = points[rows]
     counts = [round(NEAREST * 2 ** (each / 2)) for each in range(SCALES)]
     found = _table(points, centres, near[rows], distances[rows], counts[:2])
@@ -176,10 +176,10 @@ def _table(
         deviation = fit_quadrics(part, among.repeat(m, 1)).deviation.view_as(reach)
     roundness = values[..., -2] / values[..., -1].clamp_min(tiny)
     around = query(centres, centres, min(AROUND, m))[0]
-    table = torch.stack([reach, roundness, deviation])[:, around].median(2).values
+    found = torch.stack([reach, roundness, deviation])[:, around].median(2).values
     leap = (distances[:, 1:9] / distances[:, :8].clamp_min(tiny)).median(0).values > LEAP
     several = int((leap * torch.arange(1, 1 + len(leap), device=leap.device)).max())
-    return Inspection(centres, known, *table, 1 + several)
+    return Inspection(centres, known, found[0], found[1], found[2], 1 + several)
 
 
 def outlier_network() -> nn.Sequential:

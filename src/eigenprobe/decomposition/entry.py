@@ -112,8 +112,6 @@ class Options(OperatorOptions, total=False):
     size: int | None
     subset: Subset
     clouds: int
-    held_out: int
-    reference: bool
     precision: Literal["auto", "32", "bf16"]
     accelerate: Literal["auto", "none", "graph"]
 

@@ -113,7 +113,7 @@ def describe(prepared: Prepared, rotation: RitzPairs, chosen: bool) -> Tensor | 
     squared = graph.distances[:, :4].square().double().mean(1)
     weighted = float((mass * squared).sum() / mass.sum())
     last = rotation.eigenvalues[min(10, len(rotation.eigenvalues) - 1)]
-    rows = torch.arange(0, n, max(1, n // SAMPLES), device=graph.device)
+    rows = torch.arange(0, n, -(-n // SAMPLES), device=graph.device)
     some = _around(graph, rows)
     tiny = torch.finfo(some.distances.dtype).tiny
     near, own = some.distances[:, :9].clamp_min(tiny), mass[rows].cpu()

@@ -1,6 +1,6 @@
 """How far a basis is to be trusted: its own error, from a second basis on half of its points.
 
-    e_i = FACTOR sqrt( mean over |j - i| <= w_i of ((mu_j - lambda_j) / lambda_j)^2 )
+    e_i = FACTOR max( d_i, 1.4826 median over |j - i| <= w_i of d_j ),   d_j = |mu_j / lambda_j - 1|
     s_i = |P_i v_i|^2 / |v_i|^2      P_i: onto vectors of the half that are near v_i in eigenvalue
                                      or index
 
@@ -8,8 +8,10 @@
 basis, all (K,), inner products in the mass of the half, at its points.  The half is drawn at
 random, the same one in whatever order the points come: what hangs on few points (outliers, sparse
 regions, touching parts) changes with them, and an error of the spacing, h^2 ~ n^(-2 / dimension),
-doubles on a surface.  Differences of single eigenvalues pass through zero, so neighbours are
-averaged.  What both share is not seen: of that the estimate knows the dimension that is counted
+doubles on a surface.  Differences of single eigenvalues pass through zero, so those around speak as
+well: a normal variable has 1.4826 times the median of its absolute values as its deviation, and one
+function that changes, such as that of two limbs that touch in the half, leaves it as it is.  What
+both share is not seen: of that the estimate knows the dimension that is counted
 from the growth of neighbourhoods (above three), which boundaries lower, and that noisy points are
 moved alike in either half.  Parts that touch do so in both, and are not seen.
 """
@@ -42,7 +44,7 @@ class Calibration:
     dimension: float = 0.1
     # points of a noisy surface are moved alike in either half: .01 to .03 on spheres
     cleaned: float = 0.01
-    least: int = 4  # neighbours on either side that are averaged
+    least: int = 4  # neighbours on either side whose median counts
     share: float = 0.5  # of the index: neighbours on either side, where that is more
     near: float = 0.15  # relative distance of eigenvalues whose vectors may turn into each other
     largest: float = 10.0  # error that is as bad as any other
@@ -149,7 +151,8 @@ def _errors(own: Basis, half: Basis) -> Array:
     result[:first] = 0.0
     for i in range(first, known):
         width = max(CALIBRATION.least, int(CALIBRATION.share * i))
-        result[i] = np.sqrt(np.mean(apart[max(first, i - width) : i + width + 1] ** 2))
+        usual = 1.4826 * np.median(apart[max(first, i - width) : i + width + 1])
+        result[i] = max(apart[i], usual)
     extra = (
         CALIBRATION.dimension if float(own.info.get("dimension", 0)) > BALANCED_DIMENSIONS else 0.0
     )

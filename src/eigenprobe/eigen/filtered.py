@@ -8,9 +8,9 @@ below the lowest Ritz value, each followed by Rayleigh-Ritz on the p-dimensional
     G = X^T X,  H = X^T (X - A X),  H u = (1 - mu) G u,  X <- X U         per cloud, in float64
 
 `1 - mu` is assembled directly because it is tiny on large clouds.  Many clouds are the blocks of
-one block-diagonal A, so that a device is busy: they share the degree d, which is no higher than
-keeps the columns of each independent.  Columns that have converged on all clouds stay in the span
-and are no longer swept; where half of the clouds need twice the sweeps of the others, they part.
+one block-diagonal A, so that a device is busy: they share the degree d, which is enough for half of
+them and no higher than keeps the columns of each independent.  Clouds that have converged, and
+columns that have on all clouds, are no longer swept; the columns stay in the span.
 Sweeps run in float32; a last Rayleigh-Ritz (and, where that is not enough, last sweeps) in float64
 brings the residual ``|A q - mu q|`` of every pair below ``tol``.
 """
@@ -18,8 +18,6 @@ brings the residual ``|A q - mu q|`` of every pair below ``tol``.
 from __future__ import annotations
 
 import math
-import os
-from itertools import compress
 from typing import NamedTuple
 
 import torch
@@ -27,8 +25,8 @@ from torch import Tensor
 
 from ..errors import warn
 from ..host.progress import report
-from ..host.threads import side_by_side
-from .problem import Problem, floor, growth, inner, normal_block, spectral_bounds, times, without
+from ..host.threads import cores, limited_threads, side_by_side
+from .problem import Problem, floor, growth, inner, normal_block, times, without
 
 PATIENT = 200  # sweeps at most
 AT_ONCE = 4  # sweeps at most without Rayleigh-Ritz in between
@@ -37,95 +35,68 @@ AT_ONCE = 4  # sweeps at most without Rayleigh-Ritz in between
 def solve(problem: Problem) -> tuple[Tensor, Tensor]:
     size, interval = (problem.n, problem.width), _first_interval(problem)
     block = normal_block(size, problem.generator, problem.operator.device, torch.float32)
-    return refine(problem, _blind(problem, block, interval), interval)
+    rates = growth(interval.top[:, None], interval.lo, interval.hi)
+    # Before anything is known about the spectrum; twice where the last guard is about known.
+    needs = (1 + problem.surface) * _exponent(block.dtype) / rates[:, 0]
+    block = _swept(problem, block, interval, rates, needs)
+    return refine(problem, block, interval)
 
 
 def refine(
-    problem: Problem, block: Tensor, interval: _Interval | None = None, pairs: Pairs | None = None
+    problem: Problem, block: Tensor, interval: _Interval | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Sweep ``block (n, p)`` until the wanted Ritz pairs have converged. What may be known are the
-    ``interval`` that filters damp and the ``pairs`` of the columns.
+    """Sweep ``block (n, p)`` until the wanted Ritz pairs have converged; filters damp the
+    ``interval``, where it is known.
 
     Vectors ``(n, wanted)`` float64 and gaps ``(wanted,)``; of several clouds ``(b, wanted)``.
     """
-    number = torch.arange(block.shape[1])
-    needed = number < torch.tensor(problem.wanted_each)[:, None]  # (b, p)
-    sweeps, now = 0, math.inf
+    needed = torch.arange(block.shape[1]) < torch.tensor(problem.wanted_each)[:, None]  # (b, p)
+    gaps, residuals = torch.zeros((2, *needed.shape), dtype=torch.float64)
+    interval, sweeps = interval or _first_interval(problem), 0
     for dtype in (torch.float32, torch.float64)[block.dtype == torch.float64 :]:
-        block, least, before = block.to(dtype), floor(dtype), math.inf
+        block, least = block.to(dtype), floor(dtype)
+        part, going, rows = problem, torch.ones(len(needed), dtype=torch.bool), None
+        before = torch.full((len(needed),), math.inf, dtype=torch.float64)
         while True:  # until converged or no longer gaining in this precision
-            if pairs is None or pairs.dtype != dtype:
-                block, pairs = rayleigh_ritz(problem, block)
-            target = _target(problem, pairs, least)
-            left = (pairs.residuals > target) & needed
-            now = float(torch.where(needed, pairs.residuals, 0.0).max())
-            worst = float(torch.where(left, pairs.residuals, 0.0).max())
+            own = block if rows is None else block[rows]
+            own, gaps[going], residuals[going] = rayleigh_ritz(part, own)
+            block = own if rows is None else block.index_copy_(0, rows, own)
+            excess = torch.where(needed, residuals / _target(problem, gaps, least), 0.0)
+            worst = torch.where(excess > 1, residuals, 0.0).amax(1)
             # Near the least that the precision allows a sweep no longer halves the residual.
-            stalled = worst < 16 * least and worst > before / 2
-            if not bool(left.any()) or stalled or sweeps >= PATIENT:
+            going &= (worst > 0) & ((worst >= 16 * least) | (worst <= before / 2))
+            if not bool(going.any()) or sweeps >= PATIENT:
                 break
-            interval = (interval or _first_interval(problem)).below(pairs)
-            rates = growth(1 - pairs.gaps, interval.lo, interval.hi)  # (b, p)
-            need = _need(problem, pairs, rates, left, target)
-            slower = need > need.max() / 2
-            if 2 * int(slower.sum()) <= len(slower):
-                return _refine_apart(problem, block, pairs, slower, interval)
+            if int(going.sum()) < len(part.each):
+                rows = problem.each.spread(going.to(block.device)).nonzero()[:, 0]
+                part = problem.of_clouds(going, rows)
+                own = block[rows]
             before, sweeps = worst, sweeps + 1
-            report(f"sweep {sweeps}, residual {now:.0e}")
-            block, pairs = _swept(problem, block, rates, left, need, interval), None
-    assert pairs is not None
+            report(f"sweep {sweeps}, residual {float(worst.max()):.0e}")
+            interval = interval.below(gaps, residuals)
+            limits = _Interval(*(bound[going] for bound in interval))
+            rates = growth(1 - gaps[going], *limits[:2])
+            own = _swept(part, own, limits, rates, *_need(problem, rates, excess[going]))
+            block = own if rows is None else block.index_copy_(0, rows, own)
+    now = float(residuals[needed].max())
     if now > problem.tol:
         stopped = f"direct solver stopped after {sweeps} sweeps"
         warn(f"{stopped} with a residual of {now:.1e}, above {problem.tol:.1e}")
-    elif problem.known.shape[1]:
-        _warn_of_unresolved(pairs, needed)
-    gaps = pairs.gaps[:, : problem.wanted]
+    gaps = gaps[:, : problem.wanted]
     return block[:, : problem.wanted], gaps[0] if len(gaps) == 1 else gaps
 
 
-def _refine_apart(
-    problem: Problem, block: Tensor, pairs: Pairs, slower: Tensor, interval: _Interval
-) -> tuple[Tensor, Tensor]:
-    """The pairs of the clouds that need twice the sweeps of the others, ``slower (b,)``, and of
-    those, which may have converged.
-
-    They are half of the clouds at most, so that b clouds part at most log2(b) times.
-    """
-    vectors = block.new_zeros((problem.n, problem.wanted), dtype=torch.float64)
-    gaps = torch.full((len(slower), problem.wanted), math.inf, dtype=torch.float64)
-    for chosen in (~slower, slower):
-        own, each = chosen.tolist(), problem.each
-        rows = each.spread(chosen.to(block.device)).nonzero()[:, 0]
-        wanted, sizes = compress(problem.wanted_each, own), compress(each.sizes, own)
-        part = problem.restricted(rows, problem.known[rows], wanted, sizes)
-        known = Pairs(pairs.gaps[chosen], pairs.residuals[chosen], pairs.dtype)
-        limits = _Interval(*(bound[chosen] for bound in interval))
-        found, values = refine(part, block[rows], limits, known)
-        vectors[rows, : part.wanted] = found.double()
-        gaps[chosen, : part.wanted] = values
-    return vectors, gaps
-
-
-def _target(problem: Problem, pairs: Pairs, least: float) -> Tensor:
+def _target(problem: Problem, gaps: Tensor, least: float) -> Tensor:
     """The residuals ``(b, p)`` that are enough: of ``tol``, and where gaps are what is asked for
-    such that their errors, ``r^2`` over the distance to what is not in the block, are 1e-6 of them.
+    such that their errors, ``r^2`` over the distance to what is not in the block, are 1e-6 of
+    them.
     """
-    enough = torch.full_like(pairs.gaps, 0.9 * problem.tol)
+    enough = torch.full_like(gaps, 0.9 * problem.tol)
     if problem.known.shape[1]:
-        gaps = pairs.gaps.clamp_min(0)  # of the last ones copies may be beyond the block
+        gaps = gaps.clamp_min(0)  # of the last ones copies may be beyond the block
         apart = (gaps[:, -1:] - gaps).maximum(gaps)
         enough = enough.minimum((1e-6 * gaps * apart).sqrt())
     return enough.clamp_min(least)
-
-
-class Pairs(NamedTuple):
-    """Ritz values of a block and the norms of their residuals, ``(b, p)`` float64 on the host, as
-    products in the precision ``dtype`` tell them.
-    """
-
-    gaps: Tensor
-    residuals: Tensor
-    dtype: torch.dtype
 
 
 class _Interval(NamedTuple):
@@ -135,15 +106,15 @@ class _Interval(NamedTuple):
     hi: Tensor
     top: Tensor
 
-    def below(self, pairs: Pairs) -> _Interval:
+    def below(self, gaps: Tensor, residuals: Tensor) -> _Interval:
         """The interval that ends at the lowest Ritz value."""
-        lowest, room = 1 - pairs.gaps[:, -1], self.top - self.lo
+        lowest, room = 1 - gaps[:, -1], self.top - self.lo
         # A covariance of low rank has its lowest Ritz values at the bottom: a filter needs room
         # below them.  The third power of what it grows by then, squared, is still a float32.
         hi = lowest.maximum(self.lo + 1e-5 * room).minimum(self.top - 1e-12)
         # Lanczos stopped short of an isolated lowest eigenvalue, whose vector the filter has then
         # raised.
-        lower = lowest - pairs.residuals[:, -1] - (self.top - lowest) / 16
+        lower = lowest - residuals[:, -1] - (self.top - lowest) / 16
         above = lowest > self.lo
         lo, hi = torch.where(above, self.lo, lower), torch.where(above, hi, self.hi)
         return _Interval(lo, hi, self.top)
@@ -151,58 +122,67 @@ class _Interval(NamedTuple):
 
 def _first_interval(problem: Problem) -> _Interval:
     """Up to where Weyl's law has the last guard; three quarters of the spectrum without it."""
-    lo, top = spectral_bounds(problem.operator, problem.each, problem.generator)
+    lo, top = spectral_bounds(problem)
     top = torch.ones_like(top) if problem.known.shape[1] else top
     hi = 1 - problem.sparse.weyl_gap(problem.width) if problem.surface else (lo + 3 * top) / 4
     return _Interval(lo, hi.maximum((lo + 3 * top) / 4), top)
 
 
-def _blind(problem: Problem, block: Tensor, interval: _Interval) -> Tensor:
-    """A random block after its first sweeps, before anything is known about the spectrum."""
-    degree, sweeps = 8, 1
-    if problem.surface:
-        fastest = float(growth(interval.top[:, None], interval.lo, interval.hi).max())
-        degree = math.ceil(_exponent(block.dtype) / max(fastest, problem.tol**0.5))
-        sweeps = 2
-    for left in range(sweeps)[::-1]:
-        block = problem.operator.filter(block, degree, interval.lo, interval.hi)
-        block = orthonormal(problem, block) if left else block
-    return block
+def spectral_bounds(problem: Problem, steps: int = 12) -> tuple[Tensor, Tensor]:
+    """Intervals ``(b,)`` that hold the spectrum of every cloud beyond the known vectors: Ritz
+    values of a Krylov space, widened by their residuals.
+    """
+    operator = problem.operator
+    steps = min(steps, min(problem.each.sizes) - problem.known.shape[1])
+    block = [normal_block((problem.n, 1), problem.generator, operator.device, torch.float64)]
+    for _ in range(steps - 1):
+        block.append(operator.apply(block[-1]))
+    _, gaps, residuals = rayleigh_ritz(problem, torch.cat(block, 1))
+    low, high = 1 - gaps - residuals, 1 - gaps + residuals
+    return low[:, -1], high[:, 0]
 
 
-def _need(problem: Problem, pairs: Pairs, rates: Tensor, left: Tensor, target: Tensor) -> Tensor:
-    """The degree ``(b,)`` of filters that are just enough for the pairs that are ``left (b, p)``; 0
-    where none is.
+def _need(problem: Problem, rates: Tensor, excess: Tensor) -> tuple[Tensor, Tensor]:
+    """The degree ``(b,)`` of filters that are just enough for every cloud, and the columns ``(p,)``
+    to be swept; ``excess (b, p)`` are residuals over those that are enough.
     """
     # A value within tol of the interval has a rate of about sqrt(tol) at most: its vector may mix
     # with those inside.
-    slow = left & (rates > problem.tol**0.5)
-    needs = torch.acosh((2 * pairs.residuals / target).clamp_min(1.5)) / rates
-    return torch.where(slow, needs, 3.0 * left).amax(1)
+    needs = torch.acosh((2 * excess).clamp_min(1.5)) / rates
+    needs = torch.where(rates > problem.tol**0.5, needs, 3.0).masked_fill(excess <= 1, 0)
+    active = (excess > 1).any(0)
+    active[problem.wanted :] = True
+    return needs.amax(1), active
 
 
 def _swept(
-    problem: Problem, block: Tensor, rates: Tensor, left: Tensor, need: Tensor, interval: _Interval
+    problem: Problem,
+    block: Tensor,
+    interval: _Interval,
+    rates: Tensor,
+    needs: Tensor,
+    active: Tensor | None = None,
 ) -> Tensor:
-    """The block after the filters that its clouds ``need (b,)``, but no more than keeps the swept
-    columns independent.
+    """The block after filters of the degree that half of its clouds have or exceed what they need,
+    but no more than keeps the ``active`` columns independent.
+
+    A cloud whose columns that degree would pull too far apart is damped from farther below on:
+    there all of its ``rates (b, p)`` are lower.
     """
-    active = left.any(0)
-    active[problem.wanted :] = True
-    # What rounding left of the converged pairs grows with them, far above the others, and leaves
-    # its own rounding there when it is taken off: the square root of eps at most. Of all clouds:
-    # those that have converged are swept along.
-    going, slowest = left.any(1), problem.tol**0.5
-    room = math.log(torch.finfo(block.dtype).eps ** -1.5)
-    largest = room / max(float(rates[:, 0].max()), slowest)
-    fastest = max(float(rates[going][:, active][:, 0].max()), slowest)
-    most = min(_exponent(block.dtype) / fastest, largest)
-    longest = float(need.max())
-    count = min(math.ceil(longest / most), AT_ONCE)
-    degree = max(3, math.ceil(min(longest / count, most)))
+    active = torch.ones(block.shape[1], dtype=torch.bool) if active is None else active
+    rates = rates.expand(-1, block.shape[1]).clamp_min(problem.tol**0.5)
+    # What others have of the converged vectors, which are known to tol or to rounding, grows with
+    # them, far above the others, and as much of it stays there when it is taken off.
+    room = -2 * math.log(max(problem.tol, torch.finfo(block.dtype).eps ** 0.75))
+    most = (room / rates[:, 0]).minimum(_exponent(block.dtype) / rates[:, active][:, 0])  # (b,)
+    longest, usual = float(needs.median()), float(most.median())
+    count = min(math.ceil(longest / usual), AT_ONCE)
+    degree = max(3, math.ceil(min(longest / count, usual)))
+    slower = rates[:, 0] * (most / degree).clamp_max(1)
+    width = (rates[:, 0].cosh() - 1) / (slower.cosh() - 1) * (interval.hi - interval.lo)
     fixed, swept = block[:, ~active], block if bool(active.all()) else block[:, active].contiguous()
     for more in range(count)[::-1]:
-        swept = problem.operator.filter(swept, degree, interval.lo, interval.hi)
+        swept = problem.operator.filter(swept, degree, interval.hi - width, interval.hi)
         swept = orthonormal(problem, swept, fixed) if more else swept
     return torch.cat([fixed, swept], 1) if fixed.shape[1] else swept
 
@@ -213,18 +193,6 @@ def _exponent(dtype: torch.dtype) -> float:
     """
     spread = min(torch.finfo(dtype).eps ** -0.75, torch.finfo(torch.float64).eps ** -0.5)
     return math.log(2 * spread)
-
-
-def _warn_of_unresolved(pairs: Pairs, needed: Tensor) -> None:
-    """A warning where the error of a gap, at most about ``r^2`` over the last one, may be all of
-    it.
-    """
-    gaps = pairs.gaps
-    zero = 100 * floor(gaps.dtype)  # an edge that hardly joins two parts
-    lost = (pairs.residuals.square() > gaps * gaps[:, -1:]) & (gaps > zero) & needed
-    if bool(lost.any()):
-        least = f"eigenvalues 1 - mu of {float(gaps[lost].min()):.0e}"
-        warn(f"{least} are not resolved by the residual reached: smaller tol")
 
 
 def orthonormal(problem: Problem, block: Tensor, fixed: Tensor | None = None) -> Tensor:
@@ -245,8 +213,10 @@ def orthonormal(problem: Problem, block: Tensor, fixed: Tensor | None = None) ->
     return each.stacked(x)
 
 
-def rayleigh_ritz(problem: Problem, block: Tensor) -> tuple[Tensor, Pairs]:
-    """Ritz vectors of the span of a block and their pairs, ascending in ``1 - mu``."""
+def rayleigh_ritz(problem: Problem, block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Ritz vectors of the span of a block; their values ``1 - mu``, ascending, and the norms of
+    their residuals, ``(b, p)`` float64 on the host.
+    """
     each, block = problem.each, orthonormal(problem, block)
     gap = each.padded(block - problem.operator.apply(block))
     x = each.padded(block)
@@ -255,7 +225,7 @@ def rayleigh_ritz(problem: Problem, block: Tensor) -> tuple[Tensor, Pairs]:
     turn = white @ turn
     x, gap = times(x, turn), times(gap, turn)
     residuals = gap.addcmul_(x, gaps.to(x)[:, None], value=-1).norm(dim=1)
-    return each.stacked(x), Pairs(gaps, residuals.double().cpu(), block.dtype)
+    return each.stacked(x), gaps, residuals.double().cpu()
 
 
 def _inverse(factor: Tensor) -> Tensor:
@@ -267,9 +237,11 @@ def _inverse(factor: Tensor) -> Tensor:
 def _eigh(small: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenpairs of symmetric matrices ``(b, p, p)``: values on the host, vectors on the device.
 
-    A device takes such small ones one after the other, and the host as many as it has cores.
+    A device takes such small ones one after the other, and the host as many as it has cores; with
+    all its threads at one of them it takes ten times as long as with one.
     """
     host = ((small + small.mT) / 2).cpu()
-    found = side_by_side(torch.linalg.eigh, host.split(-(-len(host) // (os.cpu_count() or 1))))
+    with limited_threads(host.device, 0):
+        found = side_by_side(torch.linalg.eigh, host.split(-(-len(host) // cores())))
     values, vectors = (torch.cat(part) for part in zip(*found, strict=True))
     return values, vectors.to(small.device)

@@ -153,14 +153,12 @@ def dense_pairs(laplacian: Tensor, known: Tensor, k: int) -> tuple[Tensor, Tenso
 
 
 def _some_pairs(matrix: Tensor, first: int, end: int) -> tuple[Tensor, Tensor]:
-    """Eigenpairs ``first`` to ``end`` of a dense symmetric matrix; on the host no others are
+    """Eigenpairs ``first`` to ``end`` of a dense symmetric matrix, by the host: no others are
     computed.
     """
-    if matrix.device.type == "cpu" and matrix.dtype in (torch.float32, torch.float64):
-        found = scipy.linalg.eigh(matrix.numpy(), subset_by_index=[first, end - 1])
-        return torch.from_numpy(found[0]), torch.from_numpy(found[1])
-    values, vectors = torch.linalg.eigh(matrix)
-    return values[first:end], vectors[:, first:end]
+    found = scipy.linalg.eigh(matrix.cpu().numpy(), subset_by_index=[first, end - 1])
+    values, vectors = (torch.from_numpy(each).to(matrix) for each in found)
+    return values, vectors
 
 
 def smallest_pairs(

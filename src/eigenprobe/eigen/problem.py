@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from itertools import compress, cycle
 from typing import NamedTuple
 
 import torch
@@ -98,21 +99,15 @@ def smoother_step(smoother: Smoother) -> Step:
     """The recurrence of ``B = 2 A - I`` on blocks ``(b, n, c)`` or stacked rows: of ``2 B`` a term
     is one product.
     """
-    if smoother.matrix.ndim == 3:
-        twice = 4 * smoother.matrix
-        twice.diagonal(dim1=-2, dim2=-1).sub_(2)
-    else:
-        rows, columns, values = smoother.entries()
-        shifted = 4 * values - 2 * (rows == columns).to(values.dtype)
-        twice = with_values(smoother.matrix, shifted)
+    rows, columns, values = smoother.entries()
+    shifted = 4 * values - 2 * (rows == columns).to(values.dtype)
+    twice = with_values(smoother.matrix, shifted)
 
     def step(now: Tensor, before: Tensor | None) -> Tensor:
-        blocks = twice.ndim == 3
-        x = now if blocks else now.reshape(smoother.n, -1)
+        x = now.reshape(smoother.n, -1)
         if before is None:
             return (0.5 * (twice @ x)).view_as(now)
-        rest = before if blocks else before.reshape(x.shape)
-        return (torch.baddbmm if blocks else torch.addmm)(rest, twice, x, beta=-1).view_as(now)
+        return torch.addmm(before.reshape(x.shape), twice, x, beta=-1).view_as(now)
 
     return step
 
@@ -123,32 +118,6 @@ def growth(values: Tensor, lo: Tensor, hi: Tensor) -> Tensor:
     """
     lo, hi = lo[:, None], hi[:, None]
     return torch.acosh(((2 * values - hi - lo) / (hi - lo)).clamp_min(1.0))
-
-
-def spectral_bounds(
-    operator: "Operator", each: Segments, generator: torch.Generator, steps: int = 12
-) -> tuple[Tensor, Tensor]:
-    """Intervals ``(b,)``, on the host, that hold the spectrum of every cloud: Lanczos, widened by
-    the residuals of its two extreme Ritz values.
-    """
-    steps = min(steps, *each.sizes)
-    tiny = torch.finfo(torch.float64).tiny
-    vector = normal_block((operator.n, 1), generator, operator.device, torch.float64)[:, 0]
-    vector = vector / each.spread(each.inner(vector, vector).sqrt())
-    previous, beta = torch.zeros_like(vector), torch.zeros_like(vector)
-    alphas, betas = [], []
-    for _ in range(steps):
-        image = operator.apply(vector[:, None])[:, 0] - beta * previous
-        alphas.append(each.inner(image, vector))
-        image = image - each.spread(alphas[-1]) * vector
-        betas.append(each.inner(image, image).sqrt())
-        beta = each.spread(betas[-1])
-        previous, vector = vector, image / beta.clamp_min(tiny)
-    diagonal, off = torch.stack([torch.stack(alphas, -1), torch.stack(betas, -1)]).cpu()  # (b, s)
-    lower = torch.diag_embed(diagonal) + torch.diag_embed(off[:, :-1], -1)
-    values, vectors = torch.linalg.eigh(lower)
-    slack = (off[:, -1:] * vectors[:, -1]).abs()
-    return values[:, 0] - slack[:, 0], values[:, -1] + slack[:, -1]
 
 
 def floor(dtype: torch.dtype) -> float:
@@ -293,19 +262,25 @@ class SparseOperator:
         return with_values(self.matrix, values)
 
     def filter(self, x: Tensor, degree: int, lo: Tensor, hi: Tensor) -> Tensor:
-        """``T_degree(B) x`` with the interval of every cloud, ``(b,)`` on the host."""
+        """``T_degree(B) x`` with the interval of every cloud, ``(b,)`` on the host.
+
+        With signs +, +, -, -, ... every term is one before it plus ``+-2 B`` times the last: a
+        GPU's product adds to what is there without a pass over it that turns its sign.
+        """
         centre, half = ((hi + lo) / 2).to(x.device), ((hi - lo) / 2).to(x.device)
         values = self.matrix.values().clone()
         values[self.diagonal] -= self.each.spread(centre)
         values /= self.each.spread(half)[self.rows]
         shifted = with_values(self.matrix, values.to(x.dtype))
+        twice = cycle((-2.0, 2.0))
 
         def step(now: Tensor, before: Tensor | None) -> Tensor:
             if before is None:
                 return shifted @ now
-            return torch.addmm(before, shifted, now, beta=-1.0, alpha=2.0, out=before)
+            return torch.addmm(before, shifted, now, alpha=next(twice), out=before)
 
-        return last_term(step, x, degree)
+        found = last_term(step, x, degree)
+        return found.neg_() if degree & 2 else found
 
 
 class FunctionOperator:
@@ -376,6 +351,12 @@ class Problem:
             wanted_each=tuple(wanted),
             labels=None,
         )
+
+    def of_clouds(self, chosen: Tensor, rows: Tensor) -> "Problem":
+        """The same on the ``chosen (b,)`` clouds, whose rows these are."""
+        wanted = compress(self.wanted_each, chosen.tolist())
+        sizes = compress(self.each.sizes, chosen.tolist())
+        return self.restricted(rows, self.known[rows], wanted, sizes)
 
     @property
     def sparse(self) -> SparseOperator:

@@ -189,16 +189,15 @@ def _by_component(problem: Problem, labels: Tensor) -> Eigenpairs:
         wanted = min(problem.wanted, len(rows) - 1)
         found.append(_checked(problem.restricted(rows, root / root.norm(), [wanted])))
     gaps = torch.cat([pairs.gaps.to(problem.known) for pairs in found])
-    first = gaps.argsort(stable=True)[: problem.wanted]
-    vectors = problem.known.new_zeros((problem.n, len(first)))
-    begin = 0
-    for rows, pairs in zip(rows_of_each, found, strict=True):
-        own = first - begin
-        begin += len(pairs.gaps)
-        columns = ((own >= 0) & (own < len(pairs.gaps))).nonzero()[:, 0]
-        vectors[rows[:, None], columns] = pairs.vectors[:, own[columns]].to(vectors)
+    count = min(problem.wanted, len(gaps))
+    order = gaps.argsort(stable=True)
+    places = order.argsort().split([len(pairs.gaps) for pairs in found])
+    vectors = problem.known.new_zeros((problem.n, count))
+    for rows, pairs, place in zip(rows_of_each, found, places, strict=True):
+        first = place < count
+        vectors[rows[:, None], place[first]] = pairs.vectors[:, first].to(vectors)
     solver = found[int(sizes[sizes > 1].argmax())].solver
-    return Eigenpairs(vectors, gaps[first], solver, max(pairs.residual for pairs in found))
+    return Eigenpairs(vectors, gaps[order[:count]], solver, max(pairs.residual for pairs in found))
 
 
 def _checked(problem: Problem) -> Eigenpairs:

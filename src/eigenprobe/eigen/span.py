@@ -13,14 +13,13 @@ every cloud has its own rotation.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from ..basis import Basis, Extension
 from ..cloud.arranged import Placed
-from ..errors import InputError, RankError
+from ..errors import RankError
 from ..host.files import Facts
 from ..smoothers import Smoother
 from ..smoothers.prepared import OperatorSource, Prepared
@@ -33,16 +32,15 @@ def orthonormalise(
     x: Tensor,
     mass: Tensor | None = None,
     *,
-    method: Literal["qr", "cholesky"] = "qr",
     check: bool = True,
     passes: int = 2,
     ridge: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """``x = Q R`` with ``Q^T M Q = I`` and upper triangular ``R``, ``diag R > 0``; batched and
-    differentiable.
+    differentiable, float64.
 
-    Householder QR, or Cholesky-QR in float64, done ``passes`` times (in float32 the Gram matrix is
-    not positive definite at K = 50 in practice). Dependent columns are a `RankError`; with
+    Cholesky-QR, done ``passes`` times (in float32 the Gram matrix is not positive definite at K =
+    50 in practice). Dependent columns are a `RankError`; with
     ``check=False``, which costs no device synchronisation, they give NaN. ``ridge`` keeps nearly
     dependent unit columns small instead of noisy.
 
@@ -53,17 +51,10 @@ def orthonormalise(
     n, k = x.shape[-2:]
     if n < k:
         raise RankError(f"{k} independent columns need at least {k} rows, got {n}")
-    if method == "qr" and mass is None:
-        q, r = torch.linalg.qr(x)
-        sign = torch.where(r.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0).to(x.dtype)
-        q, r = q * sign[..., None, :], r * sign[..., :, None]
-    elif method in ("qr", "cholesky"):
-        q, r = _cholesky(x, mass, ridge)
-        for _ in range(passes - 1):
-            q, again = _cholesky(q, mass, ridge)
-            r = again @ r
-    else:
-        raise InputError(f"method must be 'qr' or 'cholesky', got {method!r}")
+    q, r = _cholesky(x, mass, ridge)
+    for _ in range(passes - 1):
+        q, again = _cholesky(q, mass, ridge)
+        r = again @ r
     if check:
         with torch.no_grad():
             # R's columns have the norms of x's columns.
@@ -101,7 +92,7 @@ def widen(first: Tensor, more: Tensor) -> tuple[Tensor, Tensor]:
     Directions of `more` within `NEAR` of the span of `first` are left out (their columns are 0).
     Float64, batched, without a pivot on the host.
     """
-    q, _ = orthonormalise(first, method="cholesky", check=False)
+    q, _ = orthonormalise(first, check=False)
     more = more / more.norm(dim=-2, keepdim=True).clamp_min(1e-30)
     rest = more - q @ (q.mT @ more)
     values, turn = torch.linalg.eigh(rest.mT @ rest)
@@ -244,7 +235,7 @@ def rotate(
             wide = torch.linalg.qr(q / size).Q
         q = wide
     else:
-        q, _ = orthonormalise(q, method="cholesky")
+        q, _ = orthonormalise(q)
     if turn and smoother.symmetric:
         gaps, rotation = ritz(q, smoother, known=known)
         q = q @ rotation

@@ -61,22 +61,19 @@ def _blocks(points: Tensor, width: int) -> Sequence[Tensor]:
 @extension
 @dataclass(frozen=True)
 class KernelExtension:
-    """Fitted ``values (n, K)`` at ``points (n, d)``; ``stored`` is what a file had of the fit."""
+    """Fitted ``values (n, K)`` at ``points (n, d)``."""
 
     kind: ClassVar[str] = "kernel"
 
     points: Tensor
     values: Tensor
     metric: Metric = "euclidean"
-    stored: tuple[Tensor, Tensor] | None = None
 
     @cached_property
     def fitted(self) -> tuple[Tensor, Tensor]:
         """The ``remainder (n, K)`` v - N and the ``scale (K,)`` s: a search and an average over all
         points.
         """
-        if self.stored is not None:
-            return self.stored
         smooth, _ = self._smooth(self.points)
         tiny = torch.finfo(smooth.dtype).tiny
         scale = (smooth * self.values).sum(0) / smooth.square().sum(0).clamp_min(tiny)
@@ -91,22 +88,19 @@ class KernelExtension:
         return torch.cat([self._rows(part) for part in _blocks(x, NEIGHBOURS)])
 
     def tensors(self) -> dict[str, Tensor]:
-        names = ("points", "values", "remainder", "scale")
-        return dict(zip(names, (self.points, self.values, *self.fitted), strict=True))
+        return {"points": self.points, "values": self.values}
 
     def facts(self) -> Facts:
         return {"metric": self.metric}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], facts: Facts) -> KernelExtension:
-        names = ("points", "values", "remainder", "scale")
-        points, values, remainder, scale = (tensors[name] for name in names)
-        n, k = values.shape
-        if points.ndim != 2 or len(points) != n or remainder.shape != (n, k) or scale.shape != (k,):
-            raise InputError(f"expected {n} points and {k} vectors, got {[*points.shape]} points")
-        if len(kinds := {each.dtype for each in tensors.values()}) > 1:
-            raise InputError(f"expected one precision, got {sorted(map(str, kinds))}")
-        return cls(points, values, cast(Metric, facts["metric"]), (remainder, scale))
+        points, values = tensors["points"], tensors["values"]
+        if points.ndim != 2 or values.ndim != 2 or len(points) != len(values):
+            raise InputError(f"expected as many points as values, got {[*points.shape]} points")
+        if points.dtype != values.dtype:
+            raise InputError(f"expected one precision, got {points.dtype} and {values.dtype}")
+        return cls(points, values, cast(Metric, facts["metric"]))
 
     def _rows(self, points: Tensor) -> Tensor:
         smooth, (indices, squared) = self._smooth(points)
@@ -193,8 +187,15 @@ class NeighbourhoodExtension:
         """Values ``(m, K)`` at points ``(m, d)``, and the mass ``(m,)`` interpolated from the
         fitted one.
         """
+        return self.averages(points, self.values, self.factors)
+
+    def averages(
+        self, points: Tensor, values: Tensor, factors: Tensor | float = 1.0
+    ) -> tuple[Tensor, Tensor]:
+        """Any ``values (n, c)`` of the fitted points, averaged over the neighbours of ``points``
+        and divided by ``factors``, and the mass ``(m,)``."""
         width = self.indices.shape[1] or points.shape[1]
-        parts = [self._rows(part) for part in _blocks(points, width)]
+        parts = [self._rows(part, values, factors) for part in _blocks(points, width)]
         return torch.cat([value for value, _ in parts]), torch.cat([mass for _, mass in parts])
 
     @cached_property
@@ -207,31 +208,37 @@ class NeighbourhoodExtension:
     def _fingerprints(self) -> tuple[Tensor, Tensor]:
         return cast(Any, fingerprints(self.points).sort(stable=True))
 
-    def _rows(self, points: Tensor) -> tuple[Tensor, Tensor]:
+    def _rows(
+        self, points: Tensor, values: Tensor, factors: Tensor | float
+    ) -> tuple[Tensor, Tensor]:
+        if self.metric == "precomputed":
+            return self._placed(points.to(self.points), values, factors)
         if self.metric == "precomputed_affinity":
-            affinities = points.to(self.values)  # (m, n) to the fitted rows: the weights
+            affinities = points.to(values)  # (m, n) to the fitted rows: the weights
             total = affinities.sum(1, keepdim=True)
             if not bool((total > 0).all()) or bool((affinities < 0).any()):
                 raise InputError(
                     "every row needs affinities of at least 0 to fitted rows, and one above 0"
                 )
             weight = affinities / total
-            return weight @ self.values / self.factors, weight @ self.mass
+            return weight @ values / factors, weight @ self.mass
         local = self.frame(points.to(self.points.device), self.points.dtype)
         if self.metric != "euclidean":
-            return self._placed(local)
+            return self._placed(local, values, factors)
         # Ascending; to look a fitted point up costs a hundredth of a search.
-        known, order = self._fingerprints
-        found = order[torch.searchsorted(known, fingerprints(local)).clamp_max_(len(order) - 1)]
+        sums, order = self._fingerprints
+        found = order[torch.searchsorted(sums, fingerprints(local)).clamp_max_(len(order) - 1)]
         parts = (_blocks(each, local.shape[1]) for each in (local, found))
         differ = [(self.points[i] != x).any(1) for x, i in zip(*parts, strict=True)]
         new = torch.cat(differ).nonzero()[:, 0]
-        values, mass = self.values[found], self.mass[found]
+        known, mass = values[found], self.mass[found]
         if len(new):
-            values[new], mass[new] = self._placed(local[new])
-        return values, mass
+            known[new], mass[new] = self._placed(local[new], values, factors)
+        return known, mass
 
-    def _placed(self, local: Tensor) -> tuple[Tensor, Tensor]:
+    def _placed(
+        self, local: Tensor, values: Tensor, factors: Tensor | float
+    ) -> tuple[Tensor, Tensor]:
         """At points in the frame that are not, bit by bit, fitted ones."""
         k = self.indices.shape[1]
         found, distances = (each.to(local.device) for each in self._search(local, k))  # (m, k)
@@ -240,13 +247,13 @@ class NeighbourhoodExtension:
         shared = overlaps(found, self.indices, rows, found.reshape(-1)).reshape(found.shape)
         # Both have j; as a guest x is in both.
         weight = fuzzy_weights(distances) * (shared + 2) / (2 * k - shared)
-        weight = (weight / weight.sum(1, keepdim=True)).to(self.values)
-        values = average(weight, self.values, found) / self.factors
+        weight = (weight / weight.sum(1, keepdim=True)).to(values)
+        placed = average(weight, values, found) / factors
         mass = (weight * self.mass[found]).sum(1)
         same = distances[:, 0] <= self.same * distances[:, -1]
         nearest = found[same, 0]
-        values[same], mass[same] = self.values[nearest], self.mass[nearest]
-        return values, mass
+        placed[same], mass[same] = values[nearest], self.mass[nearest]
+        return placed, mass
 
     def tensors(self) -> dict[str, Tensor]:
         names = ("points", "indices", "values", "mass", "factors")
@@ -264,9 +271,7 @@ class NeighbourhoodExtension:
         if not bool(((t["indices"] >= 0) & (t["indices"] < len(t["values"]))).all()):
             raise InputError(f"expected indices of {len(t['values'])} rows, got others")
         (n, k), d = t["values"].shape, t["centre"].shape[0]
-        # Affinities that were given have neither points nor neighbours.
-        width = d if t["indices"].numel() else 0
-        shapes = {"points": (n, width), "mass": (n,), "factors": (k,), "centre": (d,)}
+        shapes = {"points": (n, d), "mass": (n,), "factors": (k,), "centre": (d,)}
         for name, shape in shapes.items():
             if tuple(t[name].shape) != shape:
                 raise InputError(f"expected {name} {shape}, got {tuple(t[name].shape)}")

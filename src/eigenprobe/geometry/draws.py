@@ -138,8 +138,9 @@ def covered(shape: Shape, seed: int = 0) -> Shape:
         return shape
     count = max(DRAWN, len(vertices))
     warn(
-        f"{shape.name}: {100 * share:.0f} % of its area lies between vertices that are far apart: "
-        f"{count} points are drawn on its faces (--samples 0: its vertices)"
+        f"{100 * share:.0f} % of the area of {shape.name} lies between vertices that are far "
+        f"apart: {count} points are drawn on its faces (for its vertices pass them as an array, "
+        "or --samples 0 to a command)"
     )
     return Shape(spread_surface(shape, count, seed), None, shape.name, shape.repairs)
 

@@ -54,7 +54,8 @@ def oracle(vertices: Any, faces: Any, k: int = 50, *, kind: Kind = "auto") -> Ba
     [2.0, 2.0, 2.0, 6.0]
     """
     vertices, faces = check_mesh(vertices, faces)
-    if not 1 <= k < (n := len(vertices)):
+    n = len(vertices)
+    if not 1 <= k < n:
         raise InputError(f"the oracle of {n} vertices has 1 to {n - 1} vectors, got k={k}")
     if unused := n - len(np.unique(faces)):
         raise InputError(f"every vertex must belong to a face, {unused} of {n} do not")

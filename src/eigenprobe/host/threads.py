@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from typing import TypeVar
 
 import torch
@@ -53,16 +52,13 @@ def limited_threads(
     device: torch.device, points: int | None = None, *, single: int = ONE_THREAD
 ) -> Iterator[None]:
     """At most half of the processors inside the block; one thread for clouds of fewer than
-    ``single`` points.
+    ``single`` points, and beside a device, which leaves small operations to the host.
 
     The setting belongs to the whole process, so blocks that overlap in several Python threads share
     the smallest limit, and the last one to end restores what was there before the first.
     """
     global _before
-    if device.type != "cpu":
-        yield
-        return
-    small = points is not None and points < single
+    small = device.type != "cpu" or (points is not None and points < single)
     limit = 1 if small else cores(max(1, (os.cpu_count() or 2) // 2))
     with _lock:
         _before = _before if _limits else torch.get_num_threads()
@@ -84,22 +80,16 @@ def side_by_side(work: Callable[[T], R], parts: Sequence[T], device: torch.devic
     Unlike the threads of one operation, none of these waits for another; inside of one there are no
     more.
     """
-    if device.type != "cpu" or min(len(parts), cores()) < 2 or getattr(_thread, "at_work", False):
+    count = min(len(parts), cores())
+    if device.type != "cpu" or count < 2 or getattr(_thread, "at_work", False):
         return [_counted(work(part), number, len(parts)) for number, part in enumerate(parts, 1)]
-    gate = threading.Semaphore(cores())
-
-    def next_part(part: T) -> R:
-        with gate:
-            return work(part)
-
     # Afterwards the number of threads, which the workers have changed, is set again.
-    with limited_threads(device, 0):
-        running = [_workers().submit(next_part, part) for part in parts]
+    with limited_threads(device, 0), ThreadPoolExecutor(count, initializer=_alone) as pool:
+        running = [pool.submit(work, part) for part in parts]
         try:
             return [_counted(each.result(), i, len(parts)) for i, each in enumerate(running, 1)]
         finally:
-            for each in running:
-                each.cancel()  # after an interrupt, what has not begun
+            pool.shutdown(cancel_futures=True)  # after an interrupt, what has not begun
 
 
 def _counted(result: R, number: int, count: int) -> R:
@@ -107,21 +97,11 @@ def _counted(result: R, number: int, count: int) -> R:
     return result
 
 
-@cache
-def _workers() -> ThreadPoolExecutor:
-    """One thread per core, in which torch and LAPACK have no more: the setting of its caller does
-    not reach there.
-    """
-    count = os.cpu_count() or 1
-    here = threading.Barrier(count)
-
-    def begin() -> None:
-        _thread.at_work = True
-        torch.set_num_threads(1)
-
-    pool = ThreadPoolExecutor(count, initializer=begin)
-    list(pool.map(lambda _: here.wait(), range(count)))  # the number is that of new threads too
-    return pool
+def _alone() -> None:
+    """In a worker torch and LAPACK have no more threads: the setting of its caller does not reach
+    there."""
+    _thread.at_work = True
+    torch.set_num_threads(1)
 
 
 def now(device: torch.device) -> float:
@@ -138,7 +118,6 @@ def _forked() -> None:
     global _lock
     _lock = threading.Lock()
     _limits.clear()
-    _workers.cache_clear()
     torch.set_num_threads(1)
 
 

@@ -25,9 +25,24 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from ..errors import InputError
 
-Kind = tuple[str, Callable[[Any], bool]]  # what is asked in words, and the question itself
 F = TypeVar("F", bound=Callable[..., Any])
-LIST = "a list"
+LARGEST = sys.float_info.max
+UNIONS, LISTS = (Union, UnionType), (abc.Sequence, tuple)
+
+
+class Numbers:
+    """Stands for ``Array`` in an annotation."""
+
+
+WORDS = {
+    int: "a whole number",
+    float: "a finite number",
+    bool: "True or False",
+    str: "a text",
+    Numbers: "an array of finite numbers",
+    os.PathLike: "a path",
+    NoneType: "None",
+}
 
 
 def validated(function: F) -> F:
@@ -52,78 +67,83 @@ def as_annotated(function: Callable[..., Any], arguments: dict[str, Any]) -> dic
     """The arguments, lists as arrays; an `InputError` names the first that is not what its
     annotation says.
     """
-    kinds = _annotated(function)
+    hints = _annotated(function)
     for name, value in arguments.items():
-        if asked := kinds.get(name, kinds.get("")):
-            arguments[name] = _checked(asked, name, value)
+        arguments[name] = checked(hints.get(name, hints.get("")), name, value)
     if not 0 <= (arguments.get("seed") or 0) < 2**32:
         raise InputError(f"seed must be from 0 to 2^32 - 1, got {arguments['seed']}")
     return arguments
 
 
-def checked(hint: Any, name: str, value: Any) -> Any:
-    """The value, where it is what a type asks; else an `InputError` with its name."""
-    kinds = _kinds(hint)
-    return _checked(kinds, name, value) if kinds else value
-
-
 @cache
-def _annotated(function: Callable[..., Any]) -> dict[str, list[Kind]]:
-    """What every parameter asks; nothing where a part of its annotation is unknown."""
+def _annotated(function: Callable[..., Any]) -> dict[str, Any]:
+    """The type of every parameter whose annotation is known; that of all others is called ""."""
     names = {**vars(sys.modules[function.__module__]), "Array": Numbers}
-    found: dict[str, list[Kind]] = {}
+    found = {}
     for each in inspect.signature(function).parameters.values():
-        name = "" if each.kind == each.VAR_KEYWORD else each.name  # which stands for all others
-        found[name] = []
         with suppress(NameError):  # of a module that is only imported for types
+            name = "" if each.kind == each.VAR_KEYWORD else each.name
             hint = each.annotation
-            found[name] = _kinds(eval(hint, names) if isinstance(hint, str) else hint)
+            found[name] = eval(hint, names) if isinstance(hint, str) else hint
     return found
 
 
-def _kinds(hint: Any) -> list[Kind]:
-    origin, parts = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        each = [_kinds(part) for part in parts]
-        return [kind for part in each for kind in part] if all(each) else []
-    if origin is Literal:
-        words = " or ".join(map(repr, parts))
-        return [(words, lambda value: isinstance(value, str) and value in parts)]
-    if hint in SIMPLE:
-        return [SIMPLE[hint]]
-    if origin in (abc.Sequence, tuple) and (inner := _kinds(parts[0])):
-        pair = origin is tuple and Ellipsis not in parts
-        words = f"a pair of {inner[0][0].split(' ', 1)[1]}s" if pair else LIST
-        return [(words, lambda x: _is_list(x, inner) and (not pair or len(x) == 2))]
-    hint = hint if origin is None else origin  # Basis[A] asks for a Basis
-    known = isinstance(hint, type) and hint not in (Any, inspect.Parameter.empty)
-    return [(f"a {hint.__name__}", lambda value: isinstance(value, hint))] if known else []
-
-
-def _is_list(values: object, inner: list[Kind]) -> bool:
-    return isinstance(values, (list, tuple)) and all(
-        any(fits(value) for _, fits in inner) for value in values
-    )
-
-
-def _checked(kinds: list[Kind], name: str, value: Any) -> Any:
-    array = SIMPLE[Numbers] in kinds
-    if array and isinstance(value, (list, tuple)):
-        listed = any(fits(value) for words, fits in kinds if words == LIST)
-        value = value if listed else as_array(value)
-    if not any(fits(value) for _, fits in kinds):
-        got = repr(value)[:80]
-        if getattr(value, "shape", None):
-            dtype, kind = getattr(value, "dtype", ""), type(value).__name__
-            got = f"{dtype} {kind} of shape {tuple(value.shape)}".strip()
-            if array and _numeric(value, finite=False):
-                got += " with NaN, infinity or masked entries"
-        asked = [words for words, _ in kinds if words != LIST or len(kinds) == 1]
-        raise InputError(f"{name} must be {' or '.join(asked)}, got {got}")
+def checked(hint: Any, name: str, value: Any) -> Any:
+    """The value, where it is what a type asks; else an `InputError` with its name."""
+    array = Numbers in (hint, *get_args(hint))
+    if array and isinstance(value, (list, tuple)) and not _fits(hint, value):
+        value = as_array(value)
+    if not _fits(hint, value):
+        raise InputError(f"{name} must be {_words(hint) or 'a list'}, got {_shown(value)}")
     if not array or not getattr(value, "strides", None):
         return value
     value = as_array(value)
     return value if value.flags.writeable else value.copy()  # torch warns of read-only memory
+
+
+def _fits(hint: Any, value: Any) -> bool:
+    """Whether a value is of a type; of one that is not known everything is."""
+    kind, parts = get_origin(hint) or hint, get_args(hint)  # Basis[A] asks for a Basis
+    if kind in UNIONS:
+        return any(_fits(part, value) for part in parts)
+    if kind is Literal:
+        return isinstance(value, str) and value in parts
+    if kind in LISTS:
+        pair = kind is tuple and Ellipsis not in parts
+        listed = isinstance(value, (list, tuple)) and (not pair or len(value) == 2)
+        return listed and all(_fits(parts[0], each) for each in value)
+    if kind is Numbers:
+        return _numeric(value)
+    if kind in (int, float, bool):
+        truth = type(value).__name__ == "bool"  # numpy's too
+        if kind is bool or truth:
+            return truth and kind is bool
+        whole = isinstance(value, Integral)
+        return whole if kind is int else issubclass(type(value), Real) and abs(value) <= LARGEST
+    known = isinstance(kind, type) and kind not in (Any, inspect.Parameter.empty)
+    return not known or isinstance(value, kind)
+
+
+def _words(hint: Any) -> str:
+    """What a type asks; nothing for a list, which is another way to give several."""
+    kind, parts = get_origin(hint) or hint, get_args(hint)
+    if kind in UNIONS:
+        return " or ".join(filter(None, map(_words, parts)))
+    if kind is Literal:
+        return " or ".join(map(repr, parts))
+    if kind in LISTS:
+        pair = kind is tuple and Ellipsis not in parts
+        return f"a pair of {_words(parts[0])[2:]}s" if pair else ""
+    return WORDS.get(kind) or f"a {kind.__name__}"
+
+
+def _shown(value: Any) -> str:
+    if not getattr(value, "shape", None):
+        return repr(value)[:80]
+    dtype, kind = getattr(value, "dtype", ""), type(value).__name__
+    wrong = _numeric(value, finite=False) and not _numeric(value)
+    rest = " with NaN, infinity or masked entries" * wrong
+    return f"{dtype} {kind} of shape {tuple(value.shape)}".strip() + rest
 
 
 def as_array(value: Any, dtype: Any = None) -> Any:
@@ -140,10 +160,8 @@ def as_array(value: Any, dtype: Any = None) -> Any:
         array = np.asarray(value, dtype=dtype)
     except (ValueError, TypeError) as error:
         raise InputError(f"expected an array of numbers: {error}") from error
-    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
-        array = array.astype(np.float64)
-    elif array.dtype.kind in "fiu":
-        array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    long = array.dtype.kind == "f" and array.dtype.itemsize > 8
+    array = array.astype(float if long else array.dtype.newbyteorder("="), copy=False)
     return array.copy() if min(array.strides, default=0) < 0 else array
 
 
@@ -154,28 +172,9 @@ def _numeric(value: Any, finite: bool = True) -> bool:
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
         return False
     if hasattr(value, "detach"):
-        if value.is_meta or value.is_quantized:
+        if value.is_meta or value.is_quantized or value.is_complex():
             return False
-        return not value.is_complex() and (not finite or bool(value.detach().isfinite().all()))
+        return not finite or bool(value.detach().isfinite().all())
     array = np.asarray(value)
     real = array.dtype.kind in "fiub" and not np.ma.is_masked(value)
     return real and (not finite or bool(np.isfinite(array).all()))
-
-
-def _real(x: object) -> bool:
-    return isinstance(x, Real) and not isinstance(x, bool)
-
-
-class Numbers:
-    """Stands for ``Array`` in an annotation."""
-
-
-SIMPLE: dict[Any, Kind] = {
-    int: ("a whole number", lambda x: isinstance(x, Integral) and not isinstance(x, bool)),
-    float: ("a finite number", lambda x: _real(x) and abs(float(x)) < float("inf")),
-    bool: ("True or False", lambda x: type(x).__name__ == "bool"),
-    str: ("a text", lambda x: isinstance(x, str)),
-    os.PathLike[str]: ("a path", lambda x: isinstance(x, os.PathLike)),
-    Numbers: ("an array of finite numbers", _numeric),
-    **dict.fromkeys((None, NoneType), ("None", lambda x: x is None)),
-}

@@ -30,12 +30,15 @@ def read_vtu(path: Path) -> tuple[Array, Array | None]:
     """Points (n, 3) and triangles (f, 3) of a vtu file; other cells than faces only give their
     points.
     """
-    grid, faces = extra("meshio.vtu._vtu").read(path), []
-    for cells in grid.cells:
-        if cells.type.startswith(("triangle", "quad", "polygon")):
-            for i in range(2, cells.data.shape[1]):  # triangles that share the first corner
-                faces.append(cells.data[:, [0, i - 1, i]].astype(np.int64))
-    return np.asarray(grid.points, np.float64), np.concatenate(faces) if faces else None
+    grid, kinds = extra("meshio.vtu._vtu").read(path), ("triangle", "quad", "polygon")
+    faces = [cells.data for cells in grid.cells if cells.type.startswith(kinds)]
+    return np.asarray(grid.points, np.float64), _triangles(faces)
+
+
+def _triangles(cells: list[Array]) -> Array | None:
+    """Triangles (f, 3) that share the first corner of a cell; ``cells`` are tables by size."""
+    faces = [each[:, [0, i - 1, i]] for each in cells for i in range(2, each.shape[1])]
+    return np.concatenate(faces).astype(np.int64) if faces else None
 
 
 def read_vtp(path: Path) -> tuple[Array, Array | None]:
@@ -103,10 +106,10 @@ def read_vtk(path: Path) -> tuple[Array, Array | None]:
         corners = np.delete(listed, places[:-1])
     if (np.diff(starts, prepend=0) < 0).any() or starts[-1] > len(corners):
         raise InputError(f"expected cells within {len(corners)} corners, got others")
-    counts = np.maximum(np.diff(starts) - 2, 0)  # of triangles that share the first corner
+    sizes = np.diff(starts)
     if words := section(b"CELL_TYPES"):
-        counts *= np.isin(numbers(int(words[0]), "int"), (5, 7, 9))  # triangle, polygon, quad
-    first = np.repeat(starts[:-1], counts)
-    second = first + 1 + np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
-    faces = corners[np.stack([first, second, second + 1], axis=1)]
-    return points, faces if len(faces) else None
+        sizes *= np.isin(numbers(int(words[0]), "int"), (5, 7, 9))  # triangle, polygon, quad
+    tables = []
+    for size in np.unique(sizes):
+        tables.append(corners[starts[:-1][sizes == size, None] + np.arange(size)])
+    return points, _triangles(tables)

@@ -119,7 +119,8 @@ def load(
         points, faces = (_joined_views(path), None) if views else _read(path, columns, key)
         seen = np.isfinite(points).all(1)
         if not seen.any():
-            raise InputError(f"it holds no points, all of its {len(points)} pixels are empty")
+            empty = f", all of its {len(points)} pixels are empty" if len(points) else ""
+            raise InputError(f"it holds no points{empty}")
         if not seen.all() and (faces is not None or suffix in ARRAYS or not clean):
             row = int(np.argmin(seen))
             raise InputError(f"point {row} is {points[row].tolist()}, expected finite coordinates")
@@ -276,7 +277,8 @@ def _read(path: Path, columns: Columns, key: str | None) -> tuple[Array, Array |
 def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
     import trimesh
 
-    suffix, data, none = path.suffix.lower(), np.memmap(path, mode="r"), np.zeros((0, 3), int)
+    suffix, none = path.suffix.lower(), np.zeros((0, 3), int)
+    data: Any = np.memmap(path, mode="r")
     # The parser takes the vertex 0 of an obj file, where they count from 1, for another one.
     zero = rb"^f[ \t].*?(?<=[ \t])0[/ \t\r\n]"
     if suffix == ".obj" and re.search(zero, data, re.MULTILINE):
@@ -284,9 +286,10 @@ def _through_trimesh(path: Path) -> tuple[Array, Array | None]:
     # Materials are other files.
     options = {"process": False, "maintain_order": True, "skip_materials": True}
     parts: Any = trimesh.load_scene(path, **options).dump()  # type: ignore[arg-type]
-    vertices, faces = trimesh.util.append_faces(
+    both = trimesh.util.append_faces(
         [part.vertices for part in parts], [getattr(part, "faces", none) for part in parts]
     )
+    vertices, faces = map(np.array, both)  # of numpy's own class
     # It takes a text that ends early for a smaller mesh.
     claimed = re.search(CLAIMED.get(suffix, rb"()()"), data, re.DOTALL)
     for array, count in zip((vertices, faces), claimed.groups() if claimed else ()):

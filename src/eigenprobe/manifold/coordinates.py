@@ -1,8 +1,6 @@
-"""Which metric and scale a table gets; from vectors to coordinates, and from coordinates back to
-rows.
+"""Which metric and scale a table gets; from vectors to coordinates on a sphere.
 
-    sphere: y = u / sqrt(1 + |u|^2),   u = V mu^t (n, K)
-    x(z) = sum_j w_j x_j / sum_j w_j        w_j by distance of z to the nearest fitted coordinates
+sphere: y = u / sqrt(1 + |u|^2),   u = V mu^t (n, K)
 """
 
 from __future__ import annotations
@@ -17,8 +15,6 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, warn
 from ..host.validation import as_annotated
-from ..neighbors.search import nearest_rows
-from ..smoothers.neighbourhood import fuzzy_weights
 
 Array = NDArray[Any]
 Coordinates = Literal["auto", "map", "sphere", "vectors"]
@@ -89,7 +85,7 @@ def directions(rows: torch.Tensor) -> float:
     return float(covariance.trace() ** 2 / covariance.square().sum().clamp_min(tiny))
 
 
-def choose_spread(scale: Scale, rows: torch.Tensor, metric: object) -> torch.Tensor | None:
+def choose_spread(scale: Scale, rows: torch.Tensor, metric: object) -> Array | None:
     """What columns are divided by, their standard deviations ``(d,)``, or None.
 
     ``auto`` divides where Euclidean distances would be those of a few columns: the widest of more
@@ -109,7 +105,7 @@ def choose_spread(scale: Scale, rows: torch.Tensor, metric: object) -> torch.Ten
             f"column {int(spread.argmax())} is {factor:.0f} times as wide as the median column: "
             "columns were divided by their standard deviations (scale='none' keeps them)"
         )
-    return torch.where(spread > 0, spread, 1.0)
+    return torch.where(spread > 0, spread, 1.0).numpy(force=True)
 
 
 def on_sphere(vectors: Array, factors: Array) -> Array:
@@ -119,14 +115,3 @@ def on_sphere(vectors: Array, factors: Array) -> Array:
     factors = factors.clip(tiny, 1 - tiny)
     spread = vectors * factors ** min(STEPS, math.log(LEFT) / math.log(factors[-1]))
     return spread / np.sqrt(1 + (spread**2).sum(1, keepdims=True))
-
-
-def local_averages(known: Array, rows: Array, places: torch.Tensor, k: int) -> Array:
-    """Averages ``(m, d)`` of ``rows (n, d)`` over the ``k`` nearest of their coordinates ``known``
-    to every place; at the coordinates of a fitted row (of several: their mean) that row, up to the
-    rounding of single precision."""
-    near, lengths = nearest_rows(torch.from_numpy(known), places, min(k, len(known)))
-    same = lengths <= np.finfo(np.float32).eps * (1 + places.norm(dim=1, keepdim=True))
-    weight = torch.where(same.any(1, keepdim=True), same.to(lengths), fuzzy_weights(lengths))
-    shares = (weight / weight.sum(1, keepdim=True)).numpy()
-    return np.einsum("mk,mkd->md", shares, rows[near.numpy()])

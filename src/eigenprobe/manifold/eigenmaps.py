@@ -11,16 +11,15 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import replace
-from functools import cached_property, wraps
-from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -34,8 +33,6 @@ from ..host.validation import as_array
 from ..io.rows import Rows, checked
 from ..neighbors.layout import as_scipy
 from ..neighbors.search import EXACT_POINTS, nearest_sparse
-from ..points import Frame
-from ..smoothers import Smoother
 from .coordinates import (
     AFFINITY,
     PRECOMPUTED,
@@ -45,32 +42,16 @@ from .coordinates import (
     check_parameters,
     choose_metric,
     choose_spread,
-    local_averages,
     on_sphere,
 )
 from .layout import affinities, map_layout
-from .network import Training, fit_by_network
-from .precomputed import AffinityGraph, arranged, by_distances, given_neighbours, smoother_of
-from .solvers import fit_direct
-from .sources import MOST_SEEDS, encoded, open_table, rows_to_fit, sampled, transformed
+from .precomputed import arranged, by_affinities, by_distances, check_square, listed, smoother_of
+from .solvers import Training, fit_by_network, fit_direct
+from .sources import MOST_SEEDS, is_dask, open_table, rows_to_fit, sampled, transformed
 
 Array = NDArray[Any]
 BLOCK = 1 << 18  # rows of a stream in memory at once, at most
 SMALL = 2501  # rows below which one thread is enough
-SUBSET, SUBSETS = 5000, 8  # the network's training clouds: the paper's size, and how many
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def on_cores(method: Method) -> Method:
-    """A method of an estimator on the cores that its ``n_jobs`` allows."""
-
-    @wraps(method)
-    def call(self: Any, *args: object, **kwargs: Any) -> Any:
-        with allowed_cores(self.n_jobs):
-            return method(self, *args, **kwargs)
-
-    return call  # type: ignore[return-value]
 
 
 class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -110,7 +91,7 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     max_samples : int or "auto", default="auto"
         Larger data are embedded through a random subset of this size: the subset is fitted, the
         rest is placed by ``transform``, in blocks. ``auto`` is as many rows as half of the memory
-        holds, two million at most. The network trains on subsets of 5000 rows whatever the size.
+        holds, two million at most, and 5000 with ``solver="network"``.
     hidden_layer_sizes, max_iter, learning_rate
         The network and its training (``solver="network"``).
     map_dimensions : {2, 3}, default=2
@@ -218,7 +199,6 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.verbose = verbose
         self.trainer = trainer
 
-    @on_cores
     def fit(self, X: object, y: object = None, *, neighbors: tuple[Any, Any] | None = None) -> Self:
         """Fit the embedding of a table.
 
@@ -245,43 +225,23 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         (500, 4)
         """
         check_parameters(self)
-        if _is_dask(X):
-            X = sampled(self, X)
-        rows = self._open(X, reset=True)
+        rows = self._open(sampled(self, X) if is_dask(X) else X, reset=True)
         n = rows.shape[0]
         if self.n_components >= n:
             raise InputError(f"n_components must be below n_samples={n}, got {self.n_components}")
         rng = check_random_state(self.random_state)
-        seed = int(rng.randint(MOST_SEEDS))
+        self._seed = int(rng.randint(MOST_SEEDS))
         limit = n if neighbors is not None else rows_to_fit(self, rows.shape[1])
-        with limited_threads(self._device(), min(n, limit), single=SMALL), self._reports():
-            self._blank = self._spread = None
-            if self.metric in PRECOMPUTED:
-                if neighbors is not None:
-                    raise InputError(f"either neighbors or metric={self.metric!r}, got both")
-                self.metric_: str | Callable[..., float] = self.metric
-                clouds = [self._precomputed(rows.array)]
-            else:
-                sample = self._sample(rows, limit, rng)
-                projected = getattr(rows.array, "projection", None) is not None
-                stored = rows.array.matrix.data if projected else None
-                self.metric_ = choose_metric(self.metric, sample, stored)
-                self._spread = choose_spread(self.scale, sample, self.metric_)
-                self._blank = sample.mean(0, dtype=torch.float64)
-                if projected and neighbors is None and n <= min(limit, EXACT_POINTS):
-                    neighbors = self._nearest_sparse(rows.array.matrix)
-                self._say(f"{len(sample)} of {n} rows, {self.metric_} distances")
-                clouds = self._clouds(self._ready(sample), rows, rng, neighbors)
-            self._say(f"graph of {self.n_neighbors} neighbours")
-            self._solve(clouds, seed)
-        facts = self.basis_.info
-        if "solver" in facts:
-            how = f"{facts['solver']}, residual {facts['residual']:.0e}"
-            self._say(f"{self.n_components} vectors by {how}")
-        if self.basis_.n == n:
-            return self._finish(self.basis_.vectors[:, 1:], self.basis_.mass)
-        placed = self._places(rows, self.n_components) if self.coordinates_ == "map" else None
-        return self._finish(*self._stream(rows), placed)
+        self._blank: Any = None
+        self._spread: Any = None
+        with self._at_work(min(n, limit)):
+            self._solve(self._cloud(rows, limit, rng, neighbors))
+            vectors, mass, placed = self.basis_.vectors, self.basis_.mass, None
+            if self.basis_.n < n:
+                vectors, mass = self._stream(rows, self.basis_.extension.with_mass)
+                if self.coordinates_ == "map":
+                    placed = self._places(rows, self.n_components)
+            return self._finish(vectors[:, 1:], mass, placed)
 
     def fit_transform(self, X: object, y: object = None, **fit_params: Any) -> Array:
         """Fit a table, and its coordinates.
@@ -303,10 +263,9 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         (500, 2)
         """
         self.fit(X, y, **fit_params)
-        return self.transform(X) if _is_dask(X) else _like(X, self.embedding_)
+        return self.transform(X) if is_dask(X) else _like(X, self.embedding_)
 
     @available_if(lambda self: self.solver == "direct" and self.metric not in PRECOMPUTED)
-    @on_cores
     def partial_fit(self, X: object, y: object = None) -> Self:
         """Take in new rows: a fit of the rows of `basis_` and the new ones, which the fitted
         attributes then describe. For ``solver="direct"``.
@@ -333,12 +292,11 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             return self.fit(X, y)
         rows = self._open(X, reset=False)
         more = self._ready(self._sample(rows, rows.shape[0], None))
-        given = torch.as_tensor(self.basis_.points).to(more)
-        with limited_threads(more.device, len(given) + len(more), single=SMALL), self._reports():
-            self._solve(self._clouds(torch.cat([given, more]), None, None))
-        return self._finish(self.basis_.vectors[:, 1:], self.basis_.mass)
+        every = torch.cat([torch.as_tensor(self.basis_.points).to(more), more])
+        with self._at_work(len(every)):
+            self._solve(arranged(every, self.n_neighbors, self.metric_, self.metric_kwds))
+            return self._finish(self.basis_.vectors[:, 1:], self.basis_.mass)
 
-    @on_cores
     def transform(self, X: object) -> Array:
         """Coordinates of new rows. Each depends on its own row alone; fitted rows get their own.
 
@@ -360,16 +318,17 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         (3, 4)
         """
         check_is_fitted(self)
-        if _is_dask(X):
+        if is_dask(X):
             return transformed(self, X)
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else self._dtype
         rows = self._open(X, reset=False)
         if self.coordinates_ == "map":
             return _like(X, self._places(rows, self.n_components).astype(dtype))
-        return _like(X, self._spectral(self._stream(rows)[0], self.n_components).astype(dtype))
+        vectors = self._stream(rows, self.basis_.extension.with_mass)[0][:, 1:]
+        return _like(X, self._spectral(vectors).astype(dtype))
 
     def inverse_transform(self, X: object) -> Array:
-        """Rows for coordinates: local averages of the fitted rows.
+        """Rows for coordinates: averages of the nearest fitted rows, by inverse distance.
 
         Parameters
         ----------
@@ -394,32 +353,19 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             raise InputError(
                 "inverse_transform needs fitted rows: not for distances or wide sparse matrices"
             )
-        places = torch.as_tensor(np.require(as_array(X, np.float64), requirements="W"))
+        places = as_array(X, np.float64)
         if places.ndim != 2 or places.shape[1] != self.n_components:
             raise InputError(
                 f"expected coordinates (m, {self.n_components}), got shape {tuple(places.shape)}"
             )
-        known = self._known()
-        if self.coordinates_ == "map":
-            known = self._mapped(self.n_components)
-        rows = local_averages(known, points, places, self.n_neighbors)
-        return (rows if self._spread is None else rows * self._spread.numpy()).astype(self._dtype)
-
-    def coordinates_of(self, k: int) -> Array:
-        """Coordinates of the fitted rows by ``k`` vectors: on the sphere, or ``vectors`` where
-        those were asked for."""
-        if not 1 <= k <= self.n_components:
-            raise InputError(f"k must be between 1 and n_components={self.n_components}, got {k}")
-        return self._spectral(self.vectors_, k).astype(self._dtype)
+        known = self._fitted()
+        search = KNeighborsRegressor(
+            min(self.n_neighbors, len(known)), weights="distance", algorithm="kd_tree"
+        )
+        rows = search.fit(known.astype(self._dtype), points).predict(places.astype(self._dtype))
+        return (rows if self._spread is None else rows * self._spread).astype(self._dtype)
 
     @property
-    def coordinates_(self) -> Coordinates:
-        """The kind of coordinates: those that were asked for, or what ``auto`` is."""
-        if self.coordinates != "auto":
-            return self.coordinates
-        return "sphere" if self.solver == "network" else "map"
-
-    @cached_property
     def layout_(self) -> Array:
         """A map of the rows of `basis_`, `map_dimensions` coordinates each."""
         check_is_fitted(self)
@@ -432,10 +378,8 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """
         check_is_fitted(self)
         found = as_scipy(affinities(self._smoother))
-        found = found / found.max()
-        return found if self._place is None else found[self._place][:, self._place]
+        return (found / found.max())[self._place][:, self._place]
 
-    @on_cores
     def place(self, X: object) -> Array:
         """Places of new rows on the map `layout_`: averages over their neighbours; a fitted row
         gets its own.
@@ -495,9 +439,7 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         from ..viz.classes import find_groups
 
         if labels is None and (found := find_groups(self.layout_)) is not None:
-            labels = found.labels
-            names = [f"group {group + 1}" for group in range(len(found.typical))]
-            options = {"names": names, **options}
+            labels, options = found.labels, {"names": found.names, **options}
         return embeddings({"": self.layout_[:, :2]}, labels, **{"side": 5.0, **options})
 
     def report(self, path: str | os.PathLike[str], labels: Any = None, **options: Any) -> None:
@@ -524,32 +466,6 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         from ..viz.scatter import write_scatter
 
         write_scatter(path, self, labels, **options)
-
-    def plot_spectrum(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """The eigenvalues as a picture: groups end where they jump.
-
-        Parameters
-        ----------
-        path
-            A file to write it to.
-
-        Returns
-        -------
-        A matplotlib Figure.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> X, y = load_digits(return_X_y=True)
-        >>> model = Eigenmaps(4, random_state=0).fit(X[:500])
-        >>> model.plot_spectrum().axes[0].get_ylabel()
-        'eigenvalue'
-        """
-        from ..viz.charts import eigenvalue_curves
-
-        check_is_fitted(self)
-        curves = {"eigenvalues": self.eigenvalues_}
-        return eigenvalue_curves(curves, None if path is None else Path(path))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the fitted estimator as a folder of safetensors and JSON, without pickle.
@@ -602,47 +518,36 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         return read_estimator(cls, folder)
 
-    @cached_property
-    def _smoother(self) -> Smoother:
-        return smoother_of(self._graph)
-
-    def _spectral(self, vectors: Array, k: int) -> Array:
-        """Coordinates ``(m, k)`` by eigenvectors ``(m, K)``."""
+    def _spectral(self, vectors: Array) -> Array:
+        """Coordinates ``(m, n_components)`` by eigenvectors ``(m, n_components)``."""
         if self.coordinates_ == "vectors":
-            return vectors[:, :k]
-        factors = 1 - self.basis_.eigenvalues[1 : k + 1] * self.basis_.info["step_time"]
-        return on_sphere(vectors[:, :k], factors)
+            return vectors
+        return on_sphere(vectors, 1 - self.basis_.eigenvalues[1:] * self.basis_.info["step_time"])
 
-    def _known(self) -> Array:
-        """The coordinates of the rows of `basis_`, by vectors."""
-        return self._spectral(self.basis_.vectors[:, 1:].astype(np.float64), self.n_components)
+    def _fitted(self) -> Array:
+        """The coordinates of the rows of `basis_`."""
+        if self.coordinates_ == "map":
+            return self._mapped(self.n_components)
+        return self._spectral(self.basis_.vectors[:, 1:].astype(np.float64))
 
-    @on_cores
     def _mapped(self, dimensions: int) -> Array:
         """The map of the rows of `basis_` in so many dimensions, made when first asked for."""
         if dimensions not in self._maps:
-            seed = int(check_random_state(self.random_state).randint(MOST_SEEDS))
-            graph, rows = self._graph, self._graph.points
+            graph = self._smoother.known_graph
+            rows = graph.points
             if graph.metric not in SPATIAL:
-                rows = torch.from_numpy(self._known())
-                rows = rows if self._kept is None else rows[self._kept]
-            with limited_threads(graph.device, graph.n, single=SMALL), self._reports():
-                found = map_layout(self._smoother, rows.to(graph.device), dimensions, seed)
+                vectors = self.basis_.vectors[self._kept, 1:].astype(np.float64)
+                rows = torch.from_numpy(self._spectral(vectors))
+            with self._at_work(graph.n):
+                found = map_layout(self._smoother, rows.to(graph.device), dimensions, self._seed)
             self._maps[dimensions] = found.numpy(force=True)
-        known = self._maps[dimensions]
-        return known if self._place is None else known[self._place]
+        return self._maps[dimensions][self._place]
 
     def _places(self, rows: Rows, dimensions: int) -> Array:
         """The places of opened rows on the map of so many dimensions."""
-        self._mapped(dimensions)
-        known = np.pad(self._maps[dimensions], ((0, 0), (1, 0)))  # the first column is left out
-        found: Any = getattr(self.basis_.extension, "context", self.basis_.extension)
-        values = torch.from_numpy(known).to(found.values)
-        places = replace(found, values=values, factors=values.new_ones(values.shape[1]))
-        vars(places).update(_cached(found))
-        placed = self._stream(rows, places)[0]
-        vars(found).update(_cached(places))  # one search, whichever needs it first
-        return placed
+        known = torch.from_numpy(self._mapped(dimensions)[self._kept])
+        found = getattr(self.basis_.extension, "context", self.basis_.extension)
+        return self._stream(rows, lambda block: found.averages(block, known.to(found.values)))[0]
 
     def _finish(self, vectors: Array, mass: Array, placed: Array | None = None) -> Self:
         """The fitted attributes, from vectors without the constant, mass and coordinates of all
@@ -651,93 +556,91 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.mass_ = (mass / mass.sum(dtype=np.float64)).astype(self._dtype)
         self.vectors_ = vectors.astype(self._dtype)
         self.eigenvalues_ = self.basis_.eigenvalues[1:]
-        if placed is None:
-            mapped = self.coordinates_ == "map"
-            placed = self._mapped(k) if mapped else self._spectral(self.vectors_, k)
+        if placed is None and self.basis_.n == len(vectors):
+            placed = self._fitted()
+        elif placed is None:
+            placed = self._spectral(vectors.astype(np.float64))
         self.embedding_ = placed.astype(self._dtype)
         self._n_features_out = k
         self.n_iter_ = self.max_iter if self.solver == "network" else 1
         return self
 
-    def _clouds(
-        self,
-        sample: torch.Tensor,
-        rows: Rows | None,
-        rng: object,
-        neighbors: tuple[Any, Any] | None = None,
-    ) -> list[Arranged]:
-        """The cloud of the sample, or the subsets that the network trains on, all in one frame."""
-        k, metric = self.n_neighbors, self.metric_
+    def _cloud(self, rows: Rows, limit: int, rng: Any, neighbors: Any) -> Arranged:
+        """The rows that are fitted and their neighbours; metric and scale are chosen for them."""
+        n, device = rows.shape[0], resolved(self.device)
+        self.metric_ = self.metric
+        if self.metric in PRECOMPUTED:
+            if neighbors is not None:
+                raise InputError(f"either neighbors or metric={self.metric!r}, got both")
+            if self.metric == AFFINITY:
+                return by_affinities(rows.array, device)
+            check_square(rows.array, "distances")
+            nothing = torch.empty((n, 0), device=device)
+            return by_distances(rows.array, min(self.n_neighbors, n - 1), nothing)
+        sample = self._sample(rows, limit, rng)
+        sparse = rows.array.matrix if getattr(rows.array, "projection", None) else None
+        self.metric_ = choose_metric(self.metric, sample, None if sparse is None else sparse.data)
+        self._spread = choose_spread(self.scale, sample, self.metric_)
+        self._say(f"{len(sample)} of {n} rows, {self.metric_} distances")
+        self._blank = sample.mean(0, dtype=torch.float64).numpy(force=True)
+        sample = self._ready(sample)
+        exact = sparse is not None and len(sample) == n <= EXACT_POINTS
+        if neighbors is None and exact:  # a projection keeps only half of them
+            k = min(self.n_neighbors, n - 1)
+            neighbors = nearest_sparse(sparse, k, self.metric_)  # type: ignore[arg-type]
         if neighbors is not None:
-            return [given_neighbours(sample, neighbors, metric)]
-        if metric not in SPATIAL:
-            return [arranged(sample, k, metric, self.metric_kwds)]
-        frame = Frame.of(sample, str(metric), centred=False)
-        taken = [sample]
-        if self.solver == "network" and rows is not None and (n := rows.shape[0]) > SUBSET:
-            count = min(SUBSETS, 1 + n // SUBSET)
-            taken = [self._ready(self._sample(rows, SUBSET, rng)) for _ in range(count)]
-        return [arranged(each, k, metric, frame=frame) for each in taken]
-
-    def _precomputed(self, matrix: object) -> Arranged:
-        """The cloud of a square matrix instead of rows."""
-        if self.metric == AFFINITY:
-            return AffinityGraph.of(matrix, self._device()).arranged()
-        return by_distances(matrix, self.n_neighbors, self._device())
-
-    def _nearest_sparse(self, matrix: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Exact neighbours of sparse rows that are stored as projections, which keep only half of
-        them.
-        """
-        if self.solver == "network":
-            return None
-        k = min(self.n_neighbors, matrix.shape[0] - 1)
-        return nearest_sparse(matrix, k, self.metric_)  # type: ignore[arg-type]
+            return by_distances(listed(neighbors, n), None, sample, self.metric_)
+        return arranged(sample, self.n_neighbors, self.metric_, self.metric_kwds)
 
     def _say(self, message: str) -> None:
         if self.verbose:
             sys.stdout.write(f"[{type(self).__name__}] {time.strftime('%H:%M:%S')} {message}\n")
 
-    def _reports(self) -> Any:
-        """A block whose long loops say how far they are."""
-        return reports_to((lambda text: self._say(f"  {text}")) if self.verbose else None)
+    @contextmanager
+    def _at_work(self, rows: int) -> Iterator[None]:
+        """A block on the cores that ``n_jobs`` allows, whose long loops say how far they are."""
+        say = (lambda text: self._say(f"  {text}")) if self.verbose else None
+        threads = limited_threads(resolved(self.device), rows, single=SMALL)
+        with allowed_cores(self.n_jobs), threads, reports_to(say):
+            yield
 
     def _ready(self, sample: torch.Tensor) -> torch.Tensor:
         """Rows as they are compared: scaled, and those without any entry, which have no direction,
         at the mean of the fitted ones.
         """
         if self._spread is not None:
-            sample = sample / self._spread.to(sample)
-        blank = self._blank
-        if self.metric_ != "cosine" or blank is None or not bool(blank.any()):
-            return sample
+            sample = sample / torch.from_numpy(self._spread).to(sample)
         empty = ~(sample != 0).any(1)
-        if bool(empty.any()):
+        if self.metric_ == "cosine" and bool(empty.any()):
             warn(
                 f"{int(empty.sum())} of {len(sample)} rows are all zeros, which have no direction: "
                 "they are put at the mean (leave them out, or use metric='euclidean')"
             )
-            sample = torch.where(empty[:, None], blank.to(sample), sample)
+            sample = torch.where(empty[:, None], torch.from_numpy(self._blank).to(sample), sample)
         return sample
 
-    def _solve(self, clouds: list[Arranged], seed: int = 0) -> None:
-        k, cloud = self.n_components, clouds[0]
+    def _solve(self, cloud: Arranged) -> None:
+        k, seed = self.n_components, self._seed
         if k >= (distinct := cloud.graph.n):
             raise InputError(f"n_components must be below the {distinct} distinct rows, got {k}")
-        for name in ("layout_", "_smoother"):  # of an earlier fit
-            self.__dict__.pop(name, None)
-        self._graph = cloud.graph
+        self.coordinates_ = self.coordinates
+        if self.coordinates == "auto":
+            self.coordinates_ = "sphere" if self.solver == "network" else "map"
+        self._smoother = smoother_of(cloud.graph)
         self._maps: dict[int, Array] = {}
         if self.solver == "direct":
             basis = fit_direct(cloud, self._smoother, k + 1, seed)
+            solved = f"{basis.info['solver']}, residual {basis.info['residual']:.0e}"
+            self._say(f"{k} vectors by {solved}")
         else:
             training = Training(
                 self.hidden_layer_sizes, self.max_iter, self.learning_rate, dict(self.trainer or {})
             )
-            basis = fit_by_network(clouds, k + 1, seed, training)
-        self.basis_ = basis.numpy()
+            basis = fit_by_network(cloud, self._smoother, k + 1, seed, training)
+        self.basis_: Any = basis.numpy()
         self._place, self._kept = (
-            None if each is None else each.numpy(force=True) for each in (cloud.rows, cloud.kept)
+            slice(None) if each is None else each.numpy(force=True)
+            for each in (cloud.rows, cloud.kept)
         )
         parts = int(basis.info["components"])
         if parts - 1 > k and self.coordinates_ != "map":
@@ -745,42 +648,31 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 f"{k} vectors do not tell {parts} separate parts apart: n_components={parts - 1} do"
             )
 
-    def _device(self) -> torch.device:
-        return resolved(self.device)
-
     def _sample(self, rows: Rows, size: int, rng: Any) -> torch.Tensor:
         """All rows, or ``size`` random ones, on the device."""
         if (n := rows.shape[0]) <= size:
-            return rows.whole(BLOCK).to(self._device())
+            return rows.whole(BLOCK).to(resolved(self.device))
         chosen = np.sort(rng.permutation(n)[:size])
-        return checked(rows.take(chosen), chosen).to(self._device())
+        return checked(rows.take(chosen), chosen).to(resolved(self.device))
 
-    def _stream(self, rows: Rows, function: Any = None) -> tuple[Array, Array]:
-        """Vectors (values of another function) without their first column, and mass ``(n,)`` of all
-        rows, by blocks.
-        """
-        n, width = (
-            rows.shape[0],
-            self.basis_.k - 1 if function is None else function.values.shape[1] - 1,
-        )
-        function = function or self.basis_.extension
-        vectors = np.empty((n, width), np.float32 if n > BLOCK else np.float64)
-        mass, done = np.empty(n), 0
+    def _stream(
+        self, rows: Rows, function: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+    ) -> tuple[Array, Array]:
+        """Values ``(n, K)`` of a function at all rows, and mass ``(n,)``, by blocks."""
+        parts, done, dtype = [], 0, torch.float32 if rows.shape[0] > BLOCK else torch.float64
         for block in rows.blocks(BLOCK):
-            numbers = np.arange(done, done + len(block))
-            with limited_threads(self._device(), len(block), single=SMALL):
-                values, weight = function.with_mass(self._ready(checked(block, numbers)))
-            vectors[numbers], mass[numbers] = values[:, 1:].cpu().numpy(), weight.cpu().numpy()
+            local = self._ready(checked(block, np.arange(done, done + len(block))))
+            with self._at_work(len(block)):
+                values, mass = function(local)
+            parts.append((values.to(dtype).numpy(force=True), mass.numpy(force=True)))
             done += len(block)
-        return vectors, mass
+        vectors, masses = zip(*parts, strict=True)
+        return np.concatenate(vectors), np.concatenate(masses)
 
     def _open(self, X: object, reset: bool) -> Rows:
-        X = encoded(self, X, reset)
-        rows, dtype = open_table(
-            self, X, reset, 0 if self.max_samples == "auto" else self.max_samples
-        )
+        rows, dtype = open_table(self, X, reset)
         if reset:
-            self._dtype = dtype
+            self._dtype = dtype.name
         return rows
 
     def __sklearn_tags__(self) -> Any:
@@ -794,12 +686,3 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 def _like(X: object, array: Array) -> Any:
     """A tensor on the device of ``X`` where that is one."""
     return torch.from_numpy(array).to(X.device) if isinstance(X, torch.Tensor) else array
-
-
-def _is_dask(X: object) -> bool:
-    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
-
-
-def _cached(extension: object) -> dict[str, Any]:
-    """What an extension has found out about its points."""
-    return {name: known for name, known in vars(extension).items() if name.startswith("_")}

@@ -27,10 +27,9 @@ from torch import Tensor
 
 from ..host.progress import report
 from ..neighbors.candidates import principal_directions
-from ..neighbors.layout import morton_order
+from ..neighbors.layout import morton_order, rows_at_once
 from ..smoothers import Smoother
 from ..smoothers.smoother import csr
-from .precomputed import AffinityGraph
 
 EXAGGERATION = (1.2, 2.6)  # at the start and at the end
 STEPS, SORTED = 300, 5  # and how many of them share an order along the curve
@@ -40,7 +39,6 @@ REPELLING, PAIRS = 100, 1 << 19
 HELD, AVERAGED = 0.03, 10  # c, and the steps of averaging of z
 MOMENTUM, LONGEST = 0.8, 5.0  # share of a step that the next one keeps; length of one, at most
 FIRST_SIZE = 0.1  # root mean square of the start
-BLOCK = 1 << 12  # rows whose repulsion is computed at once on a processor
 
 
 def map_layout(smoother: Smoother, rows: Tensor, dimensions: int, seed: int) -> Tensor:
@@ -52,7 +50,7 @@ def map_layout(smoother: Smoother, rows: Tensor, dimensions: int, seed: int) -> 
     if few:
         return goal.double()
     shares = affinities(smoother)
-    n, device, host = smoother.n, shares.device, shares.device.type == "cpu"
+    n, device = smoother.n, shares.device
     pointers, columns, pull = shares.crow_indices(), shares.col_indices(), n * shares.values()
     heads = torch.repeat_interleave(torch.arange(n, device=device), pointers.diff().long())
     noise = torch.randn(goal.shape, generator=generator).to(goal)
@@ -71,12 +69,12 @@ def map_layout(smoother: Smoother, rows: Tensor, dimensions: int, seed: int) -> 
             order = morton_order(places[:3].mT)
         within = torch.arange(count) + torch.rand(count, generator=generator)
         chosen = order[(within * (n / count)).long().clamp_max(n - 1).to(device)]
-        repulsion = _repulsion(places, places[:, chosen], BLOCK if host else n)
+        repulsion = _repulsion(places, places[:, chosen])
         size = places.square().sum(0).mean().sqrt()
         held = (places - (places * goal).sum() / n * goal) / size
         gradient = 4 * (attraction - repulsion / exaggeration) + HELD * held
         velocity = MOMENTUM * velocity - (1 - done) * gradient
-        velocity *= (LONGEST / velocity.norm(dim=0)).clamp_max(1)
+        velocity *= (LONGEST * velocity.square().sum(0).rsqrt()).clamp_max(1)
         places = places + velocity
         report(f"map, step {step} of {STEPS}")
     return (places.mT - places.mean(1)).double()
@@ -86,21 +84,18 @@ def affinities(smoother: Smoother) -> Tensor:
     """The shares ``P (n, n)``, sparse CSR, symmetric, which add up to 1; of given affinities these
     alone."""
     heads, tails, values = smoother.entries()
-    other = heads != tails
-    heads, tails, root = heads[other], tails[other], smoother.mass.to(values).sqrt()
-    weights = root[heads] * values[other] * root[tails]
-    weights = weights / weights.sum()
-    if not isinstance(graph := smoother.known_graph, AffinityGraph):
-        own = torch.arange(graph.n, device=heads.device)[:, None]
-        there, back = own * graph.n + graph.indices, graph.indices * graph.n + own
-        pairs = heads * graph.n + tails  # ascending
-        edges = torch.searchsorted(pairs, torch.cat([there, back]).flatten())
-        listed = torch.bincount(edges, minlength=len(pairs)).to(weights)
-        weights = weights + listed / listed.sum()
-    degree = weights.new_zeros(smoother.n).index_add_(0, heads, weights).rsqrt()
-    weights = degree[heads] * weights * degree[tails]
-    pointers = torch.bincount(heads + 1, minlength=smoother.n + 1).cumsum(0)
-    return csr(pointers, tails, (weights / weights.sum()).float(), (smoother.n, smoother.n))
+    ends, near = torch.stack([heads, tails])[:, heads != tails], smoother.known_graph.indices
+    weights = values[heads != tails] * smoother.mass.to(values).sqrt()[ends].prod(0)
+    rows = torch.arange(smoother.n, device=near.device)
+    listed = torch.stack([rows[:, None].expand_as(near), near]).flatten(1)
+    equal = weights.new_ones(2 * near.numel())
+    pairs = torch.cat([ends, listed, listed.flip(0)], 1)
+    both, shape = torch.cat([weights / weights.sum(), equal / equal.sum()]), (len(rows), len(rows))
+    sums = torch.sparse_coo_tensor(pairs, both, shape, check_invariants=False).coalesce()
+    ends, degree = sums.indices(), sums.sum(1).to_dense()
+    shares = sums.values() * degree[ends].prod(0).rsqrt()
+    pointers = torch.searchsorted(ends[0].contiguous(), torch.arange(len(rows) + 1).to(rows))
+    return csr(pointers, ends[1], (shares / shares.sum()).float(), shape)
 
 
 def _averaged_principal(smoother: Smoother, rows: Tensor, dimensions: int, steps: int) -> Tensor:
@@ -114,7 +109,7 @@ def _averaged_principal(smoother: Smoother, rows: Tensor, dimensions: int, steps
     return x / x.square().sum(1).mean().sqrt().clamp_min(torch.finfo(x.dtype).tiny)
 
 
-def _repulsion(places: Tensor, others: Tensor, block: int) -> Tensor:
+def _repulsion(places: Tensor, others: Tensor) -> Tensor:
     """``n sum_j Z q_ij^2 (y_i - y_j) (d, n)`` over all rows, estimated by ``others (d, m)``."""
     ones = torch.ones_like(others[:1])
     beside = torch.cat([others, ones])
@@ -122,7 +117,7 @@ def _repulsion(places: Tensor, others: Tensor, block: int) -> Tensor:
     factor = torch.cat([1 + others.square().sum(0, keepdim=True), -2 * others, ones]).mT
     total = places.new_tensor(-others.shape[1])  # without the chosen rows themselves
     parts = []
-    for part in places.split(block, dim=1):
+    for part in places.split(rows_at_once(places.device, others.shape[1]), dim=1):
         lengths = part.square().sum(0, keepdim=True)
         near = factor @ torch.cat([torch.ones_like(lengths), part, lengths])  # (m, block)
         near.clamp_min_(1).reciprocal_()

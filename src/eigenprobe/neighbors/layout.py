@@ -221,7 +221,8 @@ def principal_axes(matrices: Tensor) -> tuple[Tensor, Tensor]:
     d, d)``.
     """
     d = matrices.shape[-1]
-    if d not in (2, 3):
+    at_once = matrices.device.type != "cpu" and len(matrices) <= BATCH  # or a hundred launches
+    if d not in (2, 3) or at_once:
         found = [torch.linalg.eigh(part) for part in matrices.split(BATCH)]
         return torch.cat([values for values, _ in found]), torch.cat(
             [vectors for _, vectors in found]

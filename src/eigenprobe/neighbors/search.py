@@ -238,7 +238,8 @@ def ranked(data: Tensor, queries: Tensor, near: Tensor) -> Lists:
     for out, x, rows in zip(
         lengths.split(size), queries.split(size), near.split(size), strict=True
     ):
-        out.copy_((data[rows] - x[:, None]).norm(dim=2))
+        apart = data.index_select(0, rows.flatten()).unflatten(0, rows.shape).sub_(x[:, None])
+        out.copy_(apart.norm(dim=2))
     lengths, place = lengths.sort(stable=True, dim=1)
     return near.gather(1, place), lengths
 

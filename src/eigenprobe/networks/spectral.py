@@ -51,15 +51,12 @@ _GRID = 40  # times on the logarithmic grid on which traces are inverted
 
 
 @torch.no_grad()
-def diffusion(source: Tensor | Graph, *, dense: bool = False) -> Smoother:
-    """The smoother of a batch of clouds `(b, n, 3)` or of its graph, float32; `dense` stores `(b,
-    n, n)`.
-    """
+def diffusion(source: Tensor | Graph) -> Smoother:
+    """The smoother of a batch of clouds `(b, n, 3)` or of its graph, float32."""
     if not isinstance(source, Graph):
         sizes = (source.shape[1],) * len(source)
         source = build_graph(source.float().flatten(0, 1), NEIGHBOURS, clouds=sizes)
-    smoother = variable_smoother(source.truncate(NEIGHBOURS), None, SURFACE, NETWORK)
-    return smoother.dense() if dense else smoother
+    return variable_smoother(source.truncate(NEIGHBOURS), None, SURFACE, NETWORK)
 
 
 def masses(smoother: Smoother) -> Tensor:
@@ -378,5 +375,5 @@ def orthonormal(x: Tensor, mass: Tensor) -> Tensor:
     root = root / root.norm(dim=1, keepdim=True)  # exactly: the last columns are magnified most
     columns = x.double()
     columns = columns - root * (root * columns).sum(1, keepdim=True)
-    q, _ = orthonormalise(columns, method="cholesky", check=False, passes=1, ridge=1e-9)
+    q, _ = orthonormalise(columns, check=False, passes=1, ridge=1e-9)
     return (q / root.clamp_min(NO_MASS)).float()

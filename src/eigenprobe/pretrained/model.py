@@ -14,7 +14,6 @@ smooths, orthonormalises and rotates once more.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -34,7 +33,6 @@ from ..eigen import basis_of, rotate
 from ..errors import InputError
 from ..extensions import KernelExtension
 from ..host.files import Facts
-from ..host.tables import html_table
 from ..host.threads import limited_threads
 from ..host.validation import validated
 from ..io.shapes import find_shapes
@@ -82,19 +80,9 @@ class SpectralModel:
         self.facts, self.name = facts or {}, name
 
     def __repr__(self) -> str:
-        size = f"{self._parameters / 1e6:.2f} M parameters"
+        count = sum(p.numel() for p in self.network.parameters())
+        size = f"{count / 1e6:.2f} M parameters"
         return f"SpectralModel({self.name!r}, k={self.k}, {size})"
-
-    def _repr_html_(self) -> str:
-        about = {"name": self.name, "largest basis": self.k, "parameters": self._parameters}
-        words = {"device": "trained on", "skipped": "batches skipped in training"}
-        facts = {words.get(name, name): value for name, value in self.facts.items()}
-        plain = {name: x for name, x in facts.items() if isinstance(x, (str, int, float))}
-        return html_table("SpectralModel", about | plain)
-
-    @property
-    def _parameters(self) -> int:
-        return sum(p.numel() for p in self.network.parameters())
 
     @classmethod
     @validated
@@ -137,15 +125,6 @@ class SpectralModel:
         50
         """
         write(Path(folder), self.network, self.facts)
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the weights as they are stored."""
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self.network.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(tensor.cpu().half().contiguous().numpy().tobytes())
-        return digest.hexdigest()[:16]
 
     @property
     def k(self) -> int:

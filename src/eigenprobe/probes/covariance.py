@@ -30,7 +30,7 @@ from ..errors import InputError
 from ..smoothers import Smoother
 
 DENSE_LIMIT = 8192  # points up to which an n x n matrix is worth its memory
-EXACT_LIMIT = 2048  # points up to which the trace is summed column by column
+EXACT_LIMIT = 2048  # points up to which the trace is exact: half a second
 # all eigenvectors cost 9 dense products of single precision, 4 of double (2000 points, one thread)
 MANY_TERMS = 8
 HIGH_POWER = 512  # above which a polynomial is applied by its Chebyshev series
@@ -116,7 +116,7 @@ class Covariance:
             return (x * self._polynomial(x, terms)).double().sum()
 
         smoother = self.smoother
-        if smoother.n <= EXACT_LIMIT and smoother.symmetric and len(terms) > MANY_TERMS:
+        if smoother.n <= EXACT_LIMIT and smoother.symmetric:
             return _values(self._spectrum[0], terms).sum()
         if smoother.n <= EXACT_LIMIT:
             return inner(torch.eye(smoother.n, device=smoother.device, dtype=smoother.dtype))

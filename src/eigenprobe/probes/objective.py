@@ -39,7 +39,7 @@ Projection = Literal["euclidean", "hybrid", "mass"]
 def nested_basis(features: Tensor, mass: Tensor | None = None) -> Tensor:
     """``W (..., n, K)`` float64, ``W^T M W = I``, whose prefixes span those of the features; NaN
     for dependent ones: a check would stop a GPU at every training step."""
-    return orthonormalise(features, mass, method="cholesky", check=False, passes=1)[0]
+    return orthonormalise(features, mass, check=False, passes=1)[0]
 
 
 def prefix_errors(

@@ -84,9 +84,7 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
     near = near if field is None else near.stretched_along(field, frames)
     frames, thin = planar_frames(near, frames)
     if points.shape[1] > 2:
-        # A tilt of the planes by its rounding changes the weights by the square of that.
-        single = points.dtype if points.requires_grad else torch.float32
-        edges, weight = cell_edges(near, frames, thin, single)
+        edges, weight = cell_edges(near, frames, thin)
         chord = points[edges.tail] - points[edges.head]
         frames = edge_frames(chord, edges, weight, 2, frames)
     edges, weight = _joined(near, *cell_edges(near, frames, thin), frames)
@@ -113,9 +111,7 @@ def planar_frames(near: Neighbours, frames: Tensor) -> tuple[Tensor, Tensor]:
     return frames, thin
 
 
-def cell_edges(
-    near: Neighbours, frames: Tensor, thin: Tensor, precision: torch.dtype | None = None
-) -> tuple[Edges, Tensor]:
+def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor) -> tuple[Edges, Tensor]:
     """Edges of the Voronoi cells of points, weighted by the mean of the cells of both ends.
 
     An end whose list does not have the other says nothing: dense points do not see the sparse side
@@ -129,7 +125,7 @@ def cell_edges(
     def measure(rows: Tensor, count: int) -> None:
         block = rows_at_once(thin.device, 4 * count)  # x, y, squares and ends of every neighbour
         for part in rows.split(block):
-            planes = _Planes.of(near, part, frames[part].to(precision), count)
+            planes = _Planes.of(near, part, frames[part], count)
             radius = near.distances[part, -1].to(planes.x) / (2 * planes.spacing)
             sides, far = _measured(planes, _ends(planes), radius)
             weight[part, :count] = sides.mT.to(weight)

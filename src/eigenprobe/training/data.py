@@ -26,15 +26,7 @@ from ..cloud.farthest import farthest_points
 from ..errors import InputError
 from ..neighbors.graph import Graph
 from ..points import Frame
-from ..probes import (
-    DENSE_LIMIT,
-    Covariance,
-    DenseCovariance,
-    Objective,
-    Probes,
-    nested_basis,
-    visible_scales,
-)
+from ..probes import DENSE_LIMIT, Covariance, DenseCovariance, Objective, Probes, visible_scales
 from ..probes.families import family
 from ..smoothers import Kind, Smoother, build_smoother
 
@@ -75,14 +67,6 @@ class Batch:
         if features.dtype in (torch.bfloat16, torch.float16):
             features = features.float()
         return features if self.weight is None else features * self.weight.unsqueeze(-1)
-
-    def vectors(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """``V = M^-1/2 Q (b, n, K)`` of the network's features and the mass ``(b, n)``: known, or
-        learned as q_1^2.
-        """
-        q = nested_basis(self.weigh(features))
-        root = q[..., 0] if self.weight is None else self.weight.double()
-        return q / root.unsqueeze(-1), root.square()
 
     def losses(
         self, objective: Objective, features: Tensor, generator: torch.Generator | None = None
@@ -279,17 +263,15 @@ class Fresh:
 
 
 class ManifoldData(pl.LightningDataModule):
-    """Pools of training and held-out samplings as data loaders: of the same object again and again,
-    since batches are chosen by step, not by a sampler that a restart would rewind."""
+    """A pool of samplings as a data loader: the same object again and again, since batches are
+    chosen by step, not by a sampler that a restart would rewind; and rows to validate on."""
 
-    def __init__(self, pool: Source, held_out: Pool | None = None, steps: int = 1000) -> None:
+    def __init__(self, pool: Source, held_out: Sequence[Any] = (), steps: int = 1000) -> None:
         super().__init__()
         self.pool, self.held_out, self.steps = pool, held_out, steps
 
     def train_dataloader(self) -> DataLoader[Source]:
         return DataLoader([self.pool] * self.steps, batch_size=None)  # type: ignore[arg-type]
 
-    def val_dataloader(self) -> DataLoader[Source] | list[Source]:
-        held = self.held_out
-        rows: Any = [] if held is None else [held] * len(held)
-        return DataLoader(rows, batch_size=None) if rows else []
+    def val_dataloader(self) -> DataLoader[Any]:
+        return DataLoader(list(self.held_out), batch_size=None)  # type: ignore[arg-type]

@@ -5,12 +5,10 @@
 
 The result is a continuous function: ``basis(new_points)`` costs one forward pass.  The network
 alone gives the nested basis ``Q``; the final K x K Ritz rotation is exact algebra within its span
-and can be switched off.  The numbers before the rotation are kept in ``info["feedforward"]`` beside
-the closed-form optimum.
+and can be switched off.
 """
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +19,7 @@ from torch import Tensor
 from .. import networks
 from ..basis import Basis
 from ..cloud.arranged import Placed
-from ..eigen import basis_of, orthonormalise, rotate, solve
+from ..eigen import basis_of, orthonormalise, rotate
 from ..errors import InputError, RankError
 from ..extensions import NetworkExtension
 from ..host.threads import now
@@ -36,7 +34,6 @@ from .runs import RunSettings, train
 # resamplings of how many points (paper: 4000).
 WHOLE, SUBSETS = (2000, 4000), ((4, 1500), (16, 4000))
 RITZ_POWER = 512  # most smoothing steps of the final rotation
-REFERENCES = 4  # samplings whose closed-form optimum is computed for the report
 
 
 @dataclass(frozen=True)
@@ -59,8 +56,8 @@ class FitSettings:
         and changes to it.
     optimisation, steps
         The schedule (by default the one that goes with the preset), and its number of steps.
-    resamplings, size, held_out
-        Train on that many farthest-point subsets of ``size`` points, validate on ``held_out`` more.
+    resamplings, size
+        Train on that many farthest-point subsets of ``size`` points.
         By default a cloud of up to 2000 points (4000 on a GPU) is taken whole and a larger one
         gives 4 subsets of 1500 (16 of 4000). ``"fresh"``: a subset of its own for every step, as in
         the paper (sampled loss with ``probes.paper`` only).
@@ -71,8 +68,6 @@ class FitSettings:
         Subsets in one step, with ``resamplings="fresh"``; the loss is their mean.
     ritz
         Rotate the result within its span by the K x K Ritz problem of the smoother.
-    reference
-        Compute the closed-form optimum too, to report the gap.
     """
 
     smoother: Kind = "adaptive"
@@ -92,9 +87,7 @@ class FitSettings:
     size: int | None = None
     subset: Subset = "farthest"
     clouds: int = 1
-    held_out: int = 0
     ritz: bool = True
-    reference: bool = True
     precision: Literal["auto", "32", "bf16"] = "auto"
     accelerate: Literal["auto", "none", "graph"] = "auto"
     seed: int = 0
@@ -223,7 +216,7 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
     preset = settings.preset or ("overfit" if gpu else "cpu")
     probes, objective = settings.all_probes(), settings.objective()
     frame = settings.frame(cloud)
-    pool, held = draw_samplings(cloud, k, frame, probes, objective, settings)
+    pool = draw_samplings(cloud, k, frame, probes, objective, settings)
     prepared = now(cloud.device)
     generator = torch.Generator().manual_seed(settings.seed)
     network: Any = networks.build(preset, cloud.shape[1], k, generator, **(settings.sizes or {}))
@@ -251,7 +244,7 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
             settings.subset,
             settings.clouds,
         )
-    data = ManifoldData(source, Pool(held) if held else None, module.optimisation.steps)
+    data = ManifoldData(source, steps=module.optimisation.steps)
     trainer = train(module, data, run)
     trained = now(cloud.device)
     module.to(cloud.device).eval()
@@ -261,31 +254,13 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
     function = NetworkExtension(network, frame, first, not smoother.symmetric)
     basis = network_basis(function, cloud, smoother, ritz=settings.ritz)
     seconds = {"prepare": prepared - began, "train": trained - prepared}
-    references = (held or pool)[:REFERENCES] if objective.kind == "expected" else []
     basis.info.update(
         network=preset,
         steps=int(trainer.global_step),
         samplings=settings.resamplings if settings.resamplings == "fresh" else len(pool),
-        feedforward=feedforward_loss(module, references, k, settings) if references else {},
         seconds={name: round(value, 3) for name, value in seconds.items()},
     )
     return basis
-
-
-@torch.no_grad()
-def feedforward_loss(
-    module: SpectralModule, samplings: Sequence[Batch], k: int, settings: FitSettings
-) -> dict[str, float]:
-    """The mean loss on some samplings and, where it is asked for, the smallest possible one and the
-    distance to it.
-    """
-    losses = torch.stack([module.loss(each).mean() for each in samplings])
-    facts = {"loss": float(losses.mean())}
-    if settings.reference:
-        objective, seed = module.objective, settings.seed
-        best = torch.stack([smallest_loss(each, k, objective, seed).mean() for each in samplings])
-        facts |= {"optimum": float(best.mean()), "gap": float((losses / best - 1).mean())}
-    return facts
 
 
 def draw_samplings(
@@ -295,9 +270,9 @@ def draw_samplings(
     probes: ProbeSettings,
     objective: Objective,
     settings: FitSettings,
-) -> tuple[list[Batch], list[Batch]]:
-    """Training and held-out samplings of a cloud, prepared."""
-    n, held_out = len(cloud), settings.held_out
+) -> list[Batch]:
+    """The samplings of a cloud to train on, prepared."""
+    n = len(cloud)
     gpu = cloud.device.type == "cuda"
     count, size = (1, n) if n <= WHOLE[gpu] else SUBSETS[gpu]
     size = size if settings.size is None else settings.size
@@ -311,33 +286,9 @@ def draw_samplings(
         count = settings.resamplings
     if not 1 < size <= n:
         raise InputError(f"expected a sampling size between 2 and n={n}, got {size}")
-    if size == n and held_out:
-        raise InputError(f"held-out samplings of {n} points need a sampling size below {n}")
-    clouds = resample(cloud, size, count + held_out, settings.seed, settings.subset)
+    clouds = resample(cloud, size, count, settings.seed, settings.subset)
     generator = torch.Generator(cloud.device).manual_seed(settings.seed)
-    ready = [prepare(x, frame, probes, objective, k, generator) for x in clouds]
-    return ready[: len(ready) - held_out], ready[len(ready) - held_out :]
-
-
-@torch.no_grad()
-def smallest_loss(batch: Batch, k: int, objective: Objective, seed: int = 0) -> Tensor:
-    """The closed-form optimum of the expected loss on one sampling: the smallest value the loss can
-    take there.
-
-    For a symmetric smoother its basis is the leading eigenvectors of A.  For ``row`` it is the PCA
-    of ``S^t (S^t)^T``, a lower bound for the hybrid loss, whose projection is not the best one in
-    the 2-norm.
-    """
-    if batch.smoother.symmetric:
-        generator = torch.Generator(batch.smoother.device).manual_seed(seed)
-        best = solve(batch.smoother, k, generator=generator).vectors
-    else:
-        best = torch.linalg.eigh(batch.covariance.matrix.double()).eigenvectors.flip(-1)[:, :k]
-    euclidean = replace(objective, projection="euclidean")
-    errors = euclidean.errors(
-        best.float().unsqueeze(0), covariance=batch.covariance.apply, trace=batch.trace
-    )
-    return euclidean.reduce(*errors)
+    return [prepare(x, frame, probes, objective, k, generator) for x in clouds]
 
 
 @torch.no_grad()

@@ -156,16 +156,14 @@ class SpectralModule(pl.LightningModule):
         with torch.autocast(features.device.type, enabled=False):
             return batch.losses(self.objective, features, generator)
 
-    def _batch(
-        self, item: Batch | Source, index: int, stream: int = 0
-    ) -> tuple[Batch, torch.Generator | None]:
+    def _batch(self, item: Batch | Source, index: int) -> tuple[Batch, torch.Generator | None]:
         if self._trainer is not None:
             index = index * self.trainer.world_size + self.trainer.global_rank
         batch = item if isinstance(item, Batch) else item.at(index)
         if self.objective.kind == "expected":
             return batch, None
         generator = torch.Generator(batch.points.device)
-        generator.manual_seed((self.seed * 1_000_003 + index * 2 + stream) % 2**63)
+        generator.manual_seed((self.seed * 1_000_003 + index * 2) % 2**63)
         return batch, generator
 
     def on_train_batch_start(self, batch: object, batch_idx: int) -> None:
@@ -191,11 +189,6 @@ class SpectralModule(pl.LightningModule):
                 batch_size=1,
             )
         return loss
-
-    def validation_step(self, item: Batch | Source, batch_idx: int) -> None:
-        batch, generator = self._batch(item, batch_idx, stream=1)
-        loss = self.loss(batch, generator).mean().float()
-        self.log("val/loss", loss, prog_bar=True, batch_size=1, sync_dist=True)
 
     def configure_optimizers(self) -> Any:
         o = self.optimisation

@@ -71,14 +71,17 @@ def classes(labels: ArrayLike, names: Names | None, places: Array) -> Classes:
 
 
 class Groups(NamedTuple):
-    """A group per row (n,), and the rows nearest to the centre of every group."""
+    """A group per row (n,), their names, and the rows nearest to the centre of each."""
 
     labels: Codes
+    names: list[str]
     typical: list[list[int]]
 
 
-def find_groups(x: Array) -> Groups | None:
-    """Groups of the rows of ``x (n, k)``; None where there are too few rows to speak of groups."""
+def find_groups(x: Array, texts: Sequence[str] | None = None) -> Groups | None:
+    """Groups of the rows of ``x (n, k)``, named by the texts of typical rows; None where there are
+    too few rows to speak of groups.
+    """
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
 
@@ -89,5 +92,8 @@ def find_groups(x: Array) -> Groups | None:
     fits = [KMeans(count, n_init=4, random_state=0).fit(rows) for count in range(2, most + 1)]
     away = max(fits, key=lambda fit: silhouette_score(rows, fit.labels_)).transform(x)
     away = away[:, np.argsort(-np.bincount(away.argmin(1)), kind="stable")]
-    typical = np.argsort(away, axis=0, kind="stable")[:TYPICAL]
-    return Groups(away.argmin(1), typical.T.tolist())
+    typical = np.argsort(away, axis=0, kind="stable")[:TYPICAL].T.tolist()
+    names = [f"group {group + 1}" for group in range(len(typical))]
+    if texts is not None:
+        names = [f"{name}: {texts[nearest]}" for name, (nearest, *_) in zip(names, typical)]
+    return Groups(away.argmin(1), names, typical)

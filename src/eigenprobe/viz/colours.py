@@ -56,11 +56,6 @@ def diverging(values: Array, limit: float | None = None) -> Array:
     return np.asarray(DIVERGING(0.5 + 0.5 * np.nan_to_num(values) / limit))[..., :3]
 
 
-def sequential(values: Array, low: float, high: float) -> Array:
-    """Colours of unsigned values on [low, high]."""
-    return np.asarray(SEQUENTIAL((np.nan_to_num(values) - low) / (high - low)))[..., :3]
-
-
 def categorical(count: int) -> Array:
     """`count` distinguishable colours (count, 3); neighbours have near hues and other lightness."""
     if count <= len(OKABE_ITO):

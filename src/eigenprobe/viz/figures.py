@@ -3,8 +3,7 @@ write it to a file.
 
 Shapes: points (n, d), faces (f, 3) or None, vectors (n, K) of the unnormalised basis V, mass (n,),
 eigenvalues (K,). Signed functions are drawn blue-white-orange on a symmetric range, each scaled by
-itself; on surfaces thin lines mark equal values and a bold one the zero set. Nothing here touches
-pyplot, so no window opens and no global state changes.
+itself. Nothing here touches pyplot, so no window opens and no global state changes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,9 +19,9 @@ from ..errors import InputError
 from ..io.mesh import to_numpy
 from . import colours
 from .charts import eigenvalue_curves, embeddings, functions_on_a_line
-from .layout import Path, grid
-from .raster import Raster, rasterise
-from .scene import Array, Camera, Index, as_faces, display_coordinates, look_at
+from .drawing import drawing
+from .layout import Path, Picture, grid
+from .scene import Array, Index, display_coordinates, look_at
 
 __all__ = [
     "against_oracle",
@@ -48,27 +47,14 @@ class View(TypedDict, total=False):
     size: int
 
 
-def _drawn(
-    points: ArrayLike,
-    *,
-    faces: ArrayLike | None = None,
-    size: int = 420,
-    camera: Camera | None = None,
-    window: Array | None = None,
-    **angles: Any,
-) -> Raster:
-    """The pixels of a shape before its camera."""
-    xyz = display_coordinates(points)
-    camera = camera or look_at(xyz, **angles)
-    return rasterise(xyz, as_faces(faces, len(xyz)), camera, size, window)
+def _signed(points: ArrayLike, functions: Array, **view: Any) -> list[Picture]:
+    """Functions (n, c) on a shape, each on a symmetric range of its own."""
+    shape = drawing(points, **view)
+    return [(shape, colours.diverging(values)) for values in functions.T]
 
 
-def _signed_image(raster: Raster, values: Array) -> Array:
-    limit = colours.symmetric_limit(values)
-    shown = raster.interpolate(values)
-    lined = raster.smooth and np.ptp(values) > 1e-6 * limit
-    lines = raster.contours(shown, limit / 4) if lined else None
-    return raster.image(colours.diverging(shown, limit), lines)
+def _clay(points: Array, **view: Any) -> Picture:
+    return drawing(points, **view), np.tile(colours.CLAY, (len(points), 1))
 
 
 def chosen_columns(vectors: Array, columns: int | Sequence[int] | None, most: int = 10) -> Index:
@@ -142,11 +128,10 @@ def eigenfunctions(
         titles = [f"{name}   λ = {value:.3g}" for name, value in zip(titles, values, strict=True)]
     if x.shape[1] == 1:
         return functions_on_a_line(x[:, 0], v[:, chosen], titles, per_row, path)
-    raster = _drawn(x, **view)
-    images = [_signed_image(raster, v[:, c]) for c in chosen]
-    scale = ScalarMappable(Normalize(-1, 1), colours.DIVERGING)
-    wide = min(per_row, len(chosen))
-    return grid(images, titles, wide, path, scale=(scale, "each scaled by its largest value"))
+    size = view.pop("size", 380)
+    bar = ScalarMappable(Normalize(-1, 1), colours.DIVERGING), "each scaled by its largest value"
+    pictures = _signed(x, v[:, chosen], **view)
+    return grid(pictures, titles, min(per_row, len(chosen)), path, size=size, scale=bar)
 
 
 def against_oracle(
@@ -194,10 +179,11 @@ def against_oracle(
     chosen = chosen_columns(v[:, :count], columns, most=8)
     v, reference = v[:, chosen], reference[:, chosen]
     signed = v * np.where((v * reference).sum(0) < 0, -1.0, 1.0)
-    raster = _drawn(points, **view)
-    images = [_signed_image(raster, f) for f in [*signed.T, *reference.T]]
+    size = view.pop("size", 320)
+    pictures = _signed(points, np.hstack([signed, reference]), **view)
     notes = [""] * len(chosen) + [f"|cos| = {value:.3f}" for value in cosine[chosen]]
-    return grid(images, _names(chosen), len(chosen), path, row_labels=names, notes=notes, panel=1.6)
+    words: Any = {"row_labels": names, "notes": notes}
+    return grid(pictures, _names(chosen), len(chosen), path, size=size, **words)
 
 
 def mass(
@@ -233,11 +219,12 @@ def mass(
     shown = {"mass": mass} if reference is None else {"mass": mass, "reference": reference}
     shares = [to_numpy(each) / to_numpy(each).mean() for each in shown.values()]
     low, high = colours.robust_range(np.concatenate(shares))
-    raster = _drawn(points, **view)
-    images = [raster.image(colours.sequential(raster.interpolate(v), low, high)) for v in shares]
     scale = ScalarMappable(Normalize(low, high), colours.SEQUENTIAL)
-    bar = scale, "as a multiple of an even share"
-    return grid(images, [*shown], len(shown), path, panel=2.6, scale=bar)
+    look: Any = view
+    size, bar = look.pop("size", 520), (scale, "as a multiple of an even share")
+    shape = drawing(points, **look)
+    pictures = [(shape, scale.to_rgba(each)[:, :3]) for each in shares]
+    return grid(pictures, [*shown], len(shown), path, size=size, scale=bar)
 
 
 def reconstructions(
@@ -254,7 +241,8 @@ def reconstructions(
     points
         The input ``(n, d)``.
     results
-        Coordinates ``(n, d)`` by method and by k; the root mean square error stands under each.
+        Coordinates ``(n, d)`` by method and by k, the same k of every method; the root mean square
+        error stands under each.
     path, view
         As in `eigenfunctions`.
 
@@ -269,32 +257,21 @@ def reconstructions(
     >>> [axes.get_title() for axes in figure.axes]
     ['input', 'k = 3']
     """
-    if not results or not all(results.values()):
-        raise InputError("reconstructions needs at least one method with at least one k")
-    xyz = display_coordinates(points)
-    shape: Any = dict(view)
-    angles = {name: shape.pop(name) for name in ("azimuth", "elevation", "up") if name in shape}
-    camera = look_at(xyz, **angles)
-    shape |= {"camera": camera, "window": xyz}
-    original = _drawn(xyz, **shape).image(colours.CLAY)
-    sizes = sorted({k for by_k in results.values() for k in by_k})
-    images, notes = [], []
+    sizes = {tuple(sorted(by_k)) for by_k in results.values()}
+    if len(sizes) != 1 or () in sizes:
+        raise InputError("reconstructions needs at least one k, and the same of every method")
+    xyz, size = display_coordinates(points), view.pop("size", 380)
+    radius = look_at(xyz).radius
+    pictures, notes = [], []
     for by_k in results.values():
-        images.append(original)
-        notes.append("")
-        for k in sizes:
-            rebuilt = display_coordinates(by_k.get(k, xyz))
-            error = np.sqrt(((rebuilt - xyz) ** 2).sum(1).mean()) / camera.radius
-            known = k in by_k
-            images.append(_drawn(rebuilt, **shape).image(colours.CLAY) if known else 0 * original)
-            notes.append(f"RMS {100 * error:.2f} % of radius" if known else "")
-    titles = ["input", *(f"k = {k}" for k in sizes)]
-    return grid(images, titles, len(titles), path, row_labels=list(results), notes=notes)
-
-
-def small_picture(points: ArrayLike, values: ArrayLike, **view: Unpack[View]) -> Array:
-    """Signed values on a shape as an image (h, w, 4)."""
-    return _signed_image(_drawn(points, **view), to_numpy(values))
+        for k, x in [(0, xyz), *sorted(by_k.items())]:
+            rebuilt = display_coordinates(x)
+            pictures.append(_clay(rebuilt, like=xyz, **view))
+            error = np.sqrt(((rebuilt - xyz) ** 2).sum(1).mean()) / radius
+            notes.append(f"RMS {100 * error:.2f} % of radius" if k else "")
+    titles = ["input", *(f"k = {k}" for k in sizes.pop())]
+    words: Any = {"row_labels": list(results), "notes": notes}
+    return grid(pictures, titles, len(titles), path, size=size, **words)
 
 
 def gallery(
@@ -332,12 +309,12 @@ def gallery(
     """
     if not len(clouds):
         raise InputError("gallery needs at least one cloud")
-    images = []
+    size, pictures = view.pop("size", 300), []
     for index, item in enumerate(clouds):
         points, faces = item if isinstance(item, tuple) else (item, None)
         shape: Any = {**view, "faces": faces}
         if values is None:
-            images.append(_drawn(points, **shape).image(colours.CLAY))
+            pictures.append(_clay(to_numpy(points), **shape))
         else:
-            images.append(small_picture(points, values[index], **shape))
-    return grid(images, titles or [], min(per_row, len(images)), path, panel=1.5)
+            pictures += _signed(points, to_numpy(values[index])[:, None], **shape)
+    return grid(pictures, titles or [], min(per_row, len(pictures)), path, size=size)

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from numpy.typing import ArrayLike
 
-from ..host.files import atomic_path, write_text
+from ..host.files import write_text
 from ..host.tables import Record, Row, table_rows, write_csv
 from .page import asset, banner, fill_template, in_words
 
@@ -57,13 +57,10 @@ class Index:
         self, link: Path, points: ArrayLike, values: ArrayLike, faces: ArrayLike | None = None
     ) -> None:
         """A small picture of values (n,) on the shape whose result is ``link``."""
-        from matplotlib.image import imsave
+        from .figures import gallery
 
-        from .figures import small_picture
-
-        drawn = small_picture(points, values, faces=faces, size=SIDE)
-        with atomic_path(self.folder / _picture(link.relative_to(self.folder))) as temporary:
-            imsave(temporary, drawn)
+        path = self.folder / _picture(link.relative_to(self.folder))
+        gallery([(points, faces)], path=path, values=[values], size=SIDE)
 
     def write(self) -> list[tuple[Path, str]]:
         """``index.html`` and ``summary.csv``, and what they are for."""

@@ -1,6 +1,4 @@
-"""How a figure is laid out: one style, sizes in inches, tight grids of images, files written
-whole.
-"""
+"""How a figure is laid out: one style, tight grids of shapes, files written whole."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -9,6 +7,7 @@ from itertools import zip_longest
 from pathlib import PurePath
 from typing import Any
 
+import numpy as np
 from matplotlib import rc_context, rc_params_from_file
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
@@ -17,14 +16,17 @@ from matplotlib.ticker import MaxNLocator
 from ..errors import InputError
 from ..host.files import atomic_path
 from .colours import Array
+from .drawing import Drawing
 from .page import ASSETS, Path
 
+Picture = tuple[Drawing, Array]  # a shape, and the colours (n, 3) of its points
+DOTS = 200  # pixels of an inch
 FAINT = "#5b6470"
 AXIS = "#9aa1a9"
 STYLE = rc_params_from_file(str(ASSETS / "figures.mplstyle"), use_default_template=False)
 
 
-class Picture(Figure):
+class StyledFigure(Figure):
     """A figure that keeps its style, and that a notebook draws although no one has set up
     matplotlib there.
     """
@@ -46,42 +48,43 @@ def canvas(
     there is one.
     """
     with rc_context(STYLE):
-        figure = Picture(figsize=(width, height), layout=layout)
+        figure = StyledFigure(figsize=(width, height), layout=layout)
         known = figure.canvas.get_supported_filetypes()
         if path is not None and PurePath(path).suffix.lower()[1:] not in known:
             raise InputError(f"a picture is written as {', '.join(known)}, got {str(path)!r}")
         yield figure
         if path is not None:
             with atomic_path(path) as temporary:
-                figure.savefig(temporary, dpi=200)
+                figure.savefig(temporary, dpi=DOTS)
 
 
 def grid(
-    images: Sequence[Array],
+    pictures: Sequence[Picture],
     titles: Sequence[str],
     per_row: int,
     path: Path | None,
     *,
-    panel: float = 1.9,
+    size: int,
     row_labels: Sequence[str] = (),
     notes: Sequence[str] = (),
     scale: tuple[ScalarMappable, str] | None = None,
 ) -> Figure:
-    """Images (h, w, 4) on a tight grid with small titles; `notes` go under them, a colour bar with
-    its label below.
+    """Shapes in the colours of their points on a tight grid with small titles, `size` pixels each;
+    `notes` go under them, a colour bar with its label below.
     """
-    rows = -(-len(images) // per_row)
-    aspect = max(image.shape[0] for image in images) / max(image.shape[1] for image in images)
-    width = min(panel, panel * 1.3 / aspect)
+    rows = -(-len(pictures) // per_row)
+    extents = np.array([np.ptp(shape.window, axis=0) for shape, _ in pictures])
+    across, up = (extents / extents.max(1, keepdims=True)).max(0)
+    width = min(1, 1.3 * across / up) * size / DOTS
     heads = 0.26 * min(rows, -(-len(titles) // per_row)) + 0.22 * any(notes) * rows
     wide = per_row * width + 0.3 * bool(row_labels)
-    tall = rows * width * aspect + heads + (0.6 if scale else 0.06)
+    tall = rows * width * up / across + heads + (0.6 if scale else 0.06)
     with canvas(wide, tall, path, layout="compressed") as figure:
         bare = {"xticks": [], "yticks": [], "frameon": False}
         axes = figure.subplots(rows, per_row, squeeze=False, subplot_kw=bare)
-        for place, image, title, note in zip_longest(axes.flat, images, titles, notes):
-            if image is not None:
-                place.imshow(image, interpolation="antialiased")
+        for place, picture, title, note in zip_longest(axes.flat, pictures, titles, notes):
+            if picture is not None:
+                picture[0].draw(place, picture[1])
                 place.set_title(title or "", pad=3, size=min(9, 126 * width / len(title or " ")))
                 place.set_xlabel(note or "", fontsize=8, color=FAINT, labelpad=2)
         for place, words in zip(axes[:, 0], row_labels, strict=False):

@@ -16,7 +16,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -69,19 +69,25 @@ def open_basis(source: Source, k: int = 50, like: Basis | None = None) -> tuple[
     return decompose(path, k), path.stem
 
 
+class Options(TypedDict, total=False):
+    """How a shape is shown."""
+
+    faces: ArrayLike | None
+    reconstruction: bool
+    up: str
+    limit: int
+    values: Values
+
+
 def write_report(
     path: Path,
     basis: Basis,
     points: ArrayLike | None = None,
     *,
-    faces: ArrayLike | None = None,
     compare: Source | None = None,
     title: str = "eigenprobe",
     facts: Facts | None = None,
-    reconstruction: bool = True,
-    up: str = "auto",
-    limit: int = DISPLAY_LIMIT,
-    values: Values = None,
+    **options: Unpack[Options],
 ) -> None:
     """Write the report of a basis: the shape to turn, its eigenfunctions, spectrum, mass and
     reconstruction, and facts.
@@ -125,9 +131,9 @@ def write_report(
     if basis.source is not None:
         with suppress(InputError):  # where half of the points have no such operator
             _ = basis.uncertainty
-    shape: Payload = {"faces": faces, "reconstruction": reconstruction, "up": up, "limit": limit}
-    shape |= {"compare": compare, "title": title, "facts": facts, "values": values}
-    write_text(path, report_page(basis, points, **shape))
+    write_text(
+        path, report_page(basis, points, compare=compare, title=title, facts=facts, **options)
+    )
 
 
 def report_page(
@@ -137,24 +143,23 @@ def report_page(
     compare: Source | None = None,
     title: str = "eigenprobe",
     facts: Facts | None = None,
-    values: Values = None,
     live: Facts | None = None,
     bare: bool = False,
     numbers: Sequence[int] | None = None,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> str:
     """The text of the report. A `live` one talks to the server that it comes from, which computes
     another basis by these settings of `decompose`; a `bare` one is the scene without charts and
     facts; `numbers` are those of the vectors in the basis they were chosen from.
     """
     points, _ = basis_points(basis, points)
-    shapes = [_shape(basis, points, values=values, **options)]
+    shapes = [_shape(basis, points, **options)]
     shapes[0]["numbers"] = numbers
     if compare is not None:
-        like = replace(basis, points=points, faces=options.get("faces"))
-        other, name = open_basis(compare, basis.k, like)
-        if options.get("faces") is None:
-            options["faces"] = other.faces
+        faces: Any = options.get("faces")
+        other, name = open_basis(compare, basis.k, replace(basis, points=points, faces=faces))
+        options["faces"] = other.faces if faces is None else faces
+        options["values"] = None
         same = other.n == basis.n
         shapes.append(_shape(other, points if same else None, **options) | {"name": name})
         shapes[0]["name"] = str(basis.info.get("method") or "basis")
@@ -190,7 +195,8 @@ def _shape(
     mesh = triangles is not None
     if not mesh:  # outliers, which have no mass, are no part of the surface
         held = np.flatnonzero(mass[rows])
-        found = surface_triangles(unit[rows[held]])
+        solid = basis.info.get("dimension") == 3
+        found = None if solid else surface_triangles(unit[rows[held]])
         triangles = None if found is None else held[found]
     made: Payload = {
         "n": len(rows),

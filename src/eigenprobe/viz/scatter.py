@@ -133,11 +133,8 @@ def scatter_page(
             what = "labels" if name == "label" else name
             raise InputError(f"{what} must have shape ({n},), got {each.shape}")
         colourings.append(_colouring(name, each[keep], names if name == "label" else None, places))
-    if not colourings and (found := find_groups(places)) is not None:
-        words = [f"group {group + 1}" for group in range(len(found.typical))]
-        if texts is not None:
-            words = [f"{word}: {texts[rows[0]]}" for word, rows in zip(words, found.typical)]
-        own = _colouring("group", found.labels, words, places)
+    if not colourings and (found := find_groups(places, texts)) is not None:
+        own = _colouring("group", found.labels, found.names, places)
         colourings.append(own | {"typical": found.typical})
     note = thinning_note(len(keep), n)
     placed: Payload | None = None

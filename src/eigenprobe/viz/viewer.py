@@ -14,7 +14,6 @@ from __future__ import annotations
 import ipaddress
 import json
 import logging
-import math
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,6 +25,7 @@ from numpy.typing import ArrayLike
 
 from ..errors import InputError
 from ..host.files import Facts
+from ..host.validation import checked
 from .report import Source, Values, open_basis, report_page
 
 log = logging.getLogger(__name__)
@@ -45,12 +45,6 @@ CHOICE = {
     "range": 1.0,
     "wire": False,
     "playing": False,
-}
-KINDS = {
-    bool: "true or false",
-    int: "a whole number of at least 0",
-    float: "a finite number of at least 0",
-    str: "a word",
 }
 LONGEST = 10_000  # bytes of a choice
 
@@ -89,15 +83,19 @@ class _Handler(BaseHTTPRequestHandler):  # of HTTP/1.0: a connection is one requ
             self._answer(404, b"no such page\n")
 
     def do_POST(self) -> None:
-        length = self.headers.get("Content-Length", "")
-        take = {"/choice": self.server.viewer.take, "/basis": self.server.viewer.compute}
-        message, failure = None, "expected a choice, an object of names and values"
-        if self.path in take and length.isdecimal() and int(length) <= LONGEST:
+        viewer, size = self.server.viewer, self.headers.get("Content-Length", "")
+        take = {"/choice": viewer.take, "/basis": viewer.compute}.get(self.path)
+        message = None
+        if take and size.isdecimal() and int(size) <= LONGEST:
             with suppress(RecursionError, ValueError):
-                message = json.loads(self.rfile.read(int(length)))
-        if isinstance(message, dict):
-            failure = take[self.path](message)
-        self._answer(400 if failure else 204, failure.encode())
+                message = json.loads(self.rfile.read(int(size)))
+        if not take or not isinstance(message, dict):
+            return self._answer(400, b"expected a choice, an object of names and values")
+        try:
+            take(message)
+        except (TypeError, ValueError) as error:
+            return self._answer(400, str(error).encode())
+        self._answer(204, b"")
 
     def _answer(self, code: int, body: bytes, kind: str = "text/plain") -> None:
         self.send_response(code)
@@ -157,33 +155,24 @@ class Viewer:
         """Change what every open page shows, by the names in `choice`."""
         if unknown := set(changes) - set(CHOICE):
             raise InputError(f"a choice has {', '.join(CHOICE)}, got {', '.join(sorted(unknown))}")
-        if failure := self.take(changes):
-            raise InputError(failure)
+        self.take(changes)
         self.asked += 1
 
-    def take(self, changes: Facts) -> str:
-        """Note what is shown; why not, where a value is not of the kind of the usual one."""
+    def take(self, changes: Facts) -> None:
+        """Note what is shown; an error where a value is not of the kind of the usual one."""
         known = {name: value for name, value in changes.items() if name in CHOICE}
         for name, value in known.items():
-            kind = type(CHOICE[name])
-            fits = type(value) is kind or (kind is float and type(value) is int)
-            if not fits or (kind in (int, float) and not 0 <= value < math.inf):
-                return f"{name} must be {KINDS[kind]}, got {value!r:.40}"
+            checked(type(CHOICE[name]), name, value)
+            if not isinstance(value, str) and value < 0:
+                raise InputError(f"{name} must be at least 0, got {value}")
         self.choice.update(known)
-        return ""
 
-    def compute(self, settings: Facts) -> str:
-        """Show the basis of other settings (k, neighbours, smoother) of `decompose`; why not, where
-        it cannot be.
-        """
+    def compute(self, settings: Facts) -> None:
+        """Show the basis of other settings (k, neighbours, smoother) of `decompose`."""
         if self._again is None:
-            return "only a shape or a basis with points can be computed again"
-        try:
-            with self._computing:
-                self.page = self._again(**{k: str(value) for k, value in settings.items()}).encode()
-        except (TypeError, ValueError) as error:
-            return str(error)
-        return ""
+            raise InputError("only a shape or a basis with points can be computed again")
+        with self._computing:
+            self.page = self._again(**{k: str(value) for k, value in settings.items()}).encode()
 
     def wait(self) -> None:
         """Until interrupted; then it stops."""
@@ -255,7 +244,7 @@ def serve(
         wanted: Any = {
             name: int(each) if each.isdecimal() else each for name, each in settings.items()
         }
-        if wanted["neighbours"] == "auto":
+        if wanted.get("neighbours") == "auto":
             del wanted["neighbours"]
         made = decompose(basis.points, **wanted)
         return report_page(made, live=settings, facts=made.info, **given)

@@ -7,14 +7,7 @@ from eigenprobe.cli.session import SHARED, K, Session
 from eigenprobe.errors import InputError
 
 
-def cache(
-    shapes: list[Path],
-    *,
-    k: K = 50,
-    jobs: int = -1,
-    backend: str | None = None,
-    session: Session = SHARED,
-) -> None:
+def cache(shapes: list[Path], *, k: K = 50, jobs: int = -1, session: Session = SHARED) -> None:
     """Prepare the cotangent oracles of whole folders, once; a second run only does what is missing.
 
     For example:
@@ -26,11 +19,10 @@ def cache(
         shapes: mesh files, or folders of them
         k: how many eigenvectors
         jobs: parallel workers, -1 for one per core
-        backend: a joblib backend by name (loky, threading, dask, ray)
     """
     from eigenprobe_lab.evaluation.oracles import prepare_oracles
 
-    summary = prepare_oracles(shapes, k=k, jobs=jobs, backend=backend, out=session.out)
+    summary = prepare_oracles(shapes, k=k, jobs=jobs, out=session.out)
     session.skipped(summary.failed)
     session.say(str(summary))
     if summary.failed:

@@ -148,7 +148,7 @@ def overfit(
     paper = replace(theirs.SETTINGS, size=size or theirs.SETTINGS.size, seed=session.seed)
     if quick:
         k, n, size, steps = min(k, 20), min(n, 500), min(size or 400, 400), steps or 100
-        settings = replace(settings, resamplings=2, held_out=1, size=size, steps=steps)
+        settings = replace(settings, resamplings=2, size=size, steps=steps)
         paper = replace(
             paper,
             preset="tiny",
@@ -180,7 +180,7 @@ def overfit(
                 rows += theirs.learn_their_way(sample, k, paper, own)
             history[sample.shape.name] = rows[0].pop("history")
         if way != "paper":
-            own = replace(run, folder=kept / "ours", validate_every=fitted.VALIDATE_EVERY)
+            own = replace(run, folder=kept / "ours")
             rows += fitted.learn_shape(sample, k, settings, own)[0]
         return rows, {}
 

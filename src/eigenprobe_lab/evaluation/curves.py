@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from eigenprobe.host.files import Facts
+from eigenprobe.probes import nested_basis
 from eigenprobe.training import Batch
 
 
@@ -39,7 +40,8 @@ class OracleCosine(pl.Callback):
         module.eval()
         for batch, truth in self.clouds:
             batch, truth = batch.to(module.device), truth.to(module.device, torch.float64)
-            found = batch.vectors(module(batch.points))[0][0][:, : truth.shape[1]]
+            q = nested_basis(module(batch.points)[0])
+            found = (q / q[:, :1])[:, : truth.shape[1]]
             rows.append(cosine_similarity(found, truth[:, : found.shape[1]], dim=0).abs())
         module.train(training)
         mean = torch.stack(rows).mean(0)

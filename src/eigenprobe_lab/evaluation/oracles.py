@@ -122,21 +122,19 @@ def prepare_oracles(
     *,
     k: int = 50,
     jobs: int = -1,
-    backend: str | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> Summary:
     """Compute and keep the oracle of every mesh in ``folder`` (searched through) or in a list of
     folders and files.
 
-    ``backend`` is any joblib backend by name; None leaves the choice to a surrounding
-    ``joblib.parallel_config``, and to local processes otherwise. An interrupted run loses only the
-    shapes in hand: the next one continues.
+    Workers are local processes, or those of a surrounding ``joblib.parallel_config``. An
+    interrupted run loses only the shapes in hand: the next one continues.
     """
     paths = [folder] if isinstance(folder, (str, os.PathLike)) else folder
     files = find_shapes(paths, MESHES, below=True)
     target = writable_folder(out if out is not None else cache_folder())
     tasks = ((path, k, target) for path in files)
-    found = list(in_parallel(_prepare_one, tasks, "oracles", len(files), jobs, backend))
+    found = list(in_parallel(_prepare_one, tasks, "oracles", len(files), jobs))
     made, kept = (
         sorted(path for path, state, _ in found if state == wanted) for wanted in ("made", "kept")
     )

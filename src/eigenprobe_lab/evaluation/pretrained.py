@@ -9,6 +9,7 @@ Diffusion alone brings many starts close to the closed form, so what the network
 in the feed-forward rows. Volumes are measured against the closed form on the same points.
 """
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +88,15 @@ class Comparison:
                     )
 
 
+def fingerprint(model: SpectralModel) -> str:
+    """A hash of the weights as they are stored."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.network.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.cpu().half().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
 def run(
     paths: Sequence[str | Path], comparison: Comparison, published: Published | None = None
 ) -> Generalisation:
@@ -96,7 +106,7 @@ def run(
     (rows, failed), network = measure_files(comparison, paths), comparison.network
     facts = {
         "model": network.name,
-        "fingerprint": network.fingerprint,
+        "fingerprint": fingerprint(network),
         "n": comparison.n,
         "k": comparison.k,
     }

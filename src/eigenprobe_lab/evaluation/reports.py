@@ -149,32 +149,21 @@ def _cell(value: Any, form: str) -> str:
 
 
 def in_parallel(
-    function: Callable[..., T],
-    tasks: Iterable[Any],
-    title: str,
-    total: int,
-    jobs: int = 1,
-    backend: str | None = None,
+    function: Callable[..., T], tasks: Iterable[Any], title: str, total: int, jobs: int = 1
 ) -> Iterator[T]:
-    """``function(*task)`` of all tasks in their order, ``jobs`` at a time by joblib, with a bar.
-
-    ``backend`` is any of joblib's by name; None leaves the choice to a surrounding
-    ``joblib.parallel_config``.
+    """``function(*task)`` of all tasks in their order, ``jobs`` at a time by joblib, with a bar. A
+    surrounding ``joblib.parallel_config`` chooses where.
     """
     results: Iterable[T] = starmap(function, tasks)
     if jobs == 0:
         raise InputError("jobs takes at least 1, or -1 for one per core, got 0")
-    if jobs != 1 or backend is not None:
+    if jobs != 1:
         from joblib import Parallel, delayed
 
-        options = {"n_jobs": jobs} | ({} if backend is None else {"backend": backend})
         try:
-            try:
-                pool = Parallel(**options, return_as="generator")
-            except (ValueError, TypeError):  # a backend that hands all results over at the end
-                pool = Parallel(**options)
-        except (ValueError, TypeError, KeyError) as error:
-            raise InputError(f"joblib has no backend {backend!r}: {error}") from error
+            pool = Parallel(jobs, return_as="generator")
+        except (ValueError, TypeError):  # a backend that hands all results over at the end
+            pool = Parallel(jobs)
         results = pool(delayed(function)(*task) for task in tasks)
     with Progress(title, total) as bar:
         for result in results:

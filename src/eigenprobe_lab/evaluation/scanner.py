@@ -320,18 +320,18 @@ def with_strays(scan: Scan, share: float, rng: Generator) -> Scan:
     return scan.beside(rng.uniform(low - pad, high + pad, size=(int(share * len(scan.points)), 3)))
 
 
-def with_blobs(scan: Scan, rng: Generator, count: int = 2, size: int = 40) -> Scan:
-    """Clusters of ``size`` points off the shape, 1.35 radii from its centre and .03 radii wide."""
+def with_blobs(scan: Scan, rng: Generator) -> Scan:
+    """Two clusters of 40 points off the shape, 1.35 radii from its centre and .03 radii wide."""
     centre, radius = centre_and_radius(scan.mesh[0])
-    direction = rng.normal(size=(count, 1, 3))
+    direction = rng.normal(size=(2, 1, 3))
     points = 1.35 * direction / np.linalg.norm(direction, axis=2, keepdims=True)
-    points = points + 0.03 * rng.normal(size=(count, size, 3))
+    points = points + 0.03 * rng.normal(size=(2, 40, 3))
     return scan.beside(centre + radius * points.reshape(-1, 3))
 
 
-def with_floor(scan: Scan, rng: Generator, size: int = 2000) -> Scan:
-    """A square floor under the lowest vertex, twice as wide as the mesh is large."""
+def with_floor(scan: Scan, rng: Generator) -> Scan:
+    """2000 points of a square floor under the lowest vertex, twice as wide as the mesh is large."""
     low, high = scan.mesh[0].min(0), scan.mesh[0].max(0)
-    points = (low + high) / 2 + rng.uniform(-1, 1, size=(size, 3)) * (high - low).max()
+    points = (low + high) / 2 + rng.uniform(-1, 1, size=(2000, 3)) * (high - low).max()
     points[:, 1] = low[1]
     return scan.beside(points)

@@ -76,7 +76,7 @@ class PretrainModule(TimedModule):
     @torch.no_grad()
     def prepare(self, clouds: Tensor, generator: torch.Generator) -> tuple[Smoother, Inputs]:
         """All that does not depend on the weights."""
-        smoother = diffusion(clouds, dense=clouds.is_cuda)  # which multiplies faster there
+        smoother = diffusion(clouds)
         pose = perturbed_pose(clouds, smoother, self.settings, generator)
         return smoother, inputs(clouds, smoother, pose)
 
@@ -180,7 +180,7 @@ def pretrain(
     )
     changes |= {"folder": folder, "validate_every": every, "source": source}
     trainer, facts = train_timed(
-        module, ShapeStream(settings.shapes), how, [0] if every else None, **changes
+        module, ShapeStream(settings.shapes), how, [0] if every else (), **changes
     )
     module.remember(**module.evaluate())
     facts |= {"history": module.history, "skipped": module.report_skipped()}

@@ -90,13 +90,13 @@ def covariance_coefficients(
 
 
 def held_out_clouds(
-    count: int, n: int, device: torch.device, families: list[str] | None = None, k: int = 50
+    count: int, n: int, device: torch.device, families: list[str] | None = None
 ) -> list[tuple[Tensor, Tensor]]:
     """Clouds `(c, n, 3)` never trained on (their seed is apart) and their closed forms `(c, n, K)`,
     in batches.
     """
     clouds = ProceduralShapes(seed=987_654_321, device=device, families=families).draw(count, n)
-    solve = partial(solve_each, k=min(k, n // 4), generator=torch.Generator(device).manual_seed(1))
+    solve = partial(solve_each, k=min(50, n // 4), generator=torch.Generator(device).manual_seed(1))
     return [(part, solve(diffusion(part)).vectors.float()) for part in clouds.split(16)]
 
 

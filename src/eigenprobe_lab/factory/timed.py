@@ -10,7 +10,7 @@ one. Steps of the shipped recipe take 96 ms on an H200; matrices of one shape st
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -125,7 +125,11 @@ class TimedModule(SpectralModule):
 
 
 def train_timed(
-    module: TimedModule, stream: Any, run: RunSettings | None, held_out: Any = None, **changes: Any
+    module: TimedModule,
+    stream: Any,
+    run: RunSettings | None,
+    held_out: Sequence[Any] = (),
+    **changes: Any,
 ) -> tuple[pl.Trainer, Facts]:
     """Train on a stream as `settings` say; the trainer and the facts of the run. ``changes`` are
     fields of ``run``.

@@ -25,7 +25,7 @@ from eigenprobe.geometry import find_shapes
 from eigenprobe.host.files import atomic_path, plain, write_json
 from eigenprobe.host.tables import Record
 from eigenprobe.points import Frame
-from eigenprobe.probes import Objective, Probes
+from eigenprobe.probes import Objective, Probes, nested_basis
 from eigenprobe.training import (
     Batch,
     ManifoldData,
@@ -191,7 +191,8 @@ def unseen(
         }
         base = {"shape": sample.shape.name, "domain": "surface"}
         for start, features in columns.items():
-            vectors = batch.vectors(features)[0][0].cpu().numpy()
+            q = nested_basis(features[0])
+            vectors = (q / q[:, :1]).cpu().numpy()
             rows.append(
                 base
                 | {"start": start, "stage": "feed-forward"}

@@ -94,7 +94,8 @@ def embed(
                 seconds[k] = time.perf_counter() - start
             seconds.setdefault(k, seconds[max(ks)])
             if name in ("direct", "network"):
-                embeddings[k] = model.embedding_ if k == max(ks) else model.coordinates_of(k)
+                factors = 1 - model.eigenvalues_[:k] * model.basis_.info["step_time"]
+                embeddings[k] = on_sphere(model.vectors_[:, :k], factors)
             else:
                 embeddings[k] = found[:, :k]
             if sphere:

@@ -27,15 +27,8 @@ from eigenprobe.basis import Basis
 from eigenprobe.errors import InputError
 from eigenprobe.host.tables import Record
 from eigenprobe.io.rows import open_rows
-from eigenprobe.probes import Probes
-from eigenprobe.training import (
-    Batch,
-    FitSettings,
-    Optimisation,
-    ProbeSettings,
-    RunSettings,
-    fit_network,
-)
+from eigenprobe.probes import Probes, nested_basis
+from eigenprobe.training import FitSettings, Optimisation, ProbeSettings, RunSettings, fit_network
 
 from ..evaluation.clustering import kmeans_scores
 from ..evaluation.samples import fitted_network
@@ -172,8 +165,8 @@ def feed_forward(basis: Basis, rows: NDArray[Any]) -> NDArray[np.float64]:
     """
     function = fitted_network(basis)
     points = function.frame(torch.as_tensor(rows, device=function.matrix.device))[None]
-    vectors, _ = Batch(points).vectors(function.network(points))
-    return vectors[0, :, 1:].cpu().numpy()
+    q = nested_basis(function.network(points)[0])
+    return (q / q[:, :1])[:, 1:].cpu().numpy()
 
 
 @recipe_kind("images", ImagesRecipe)

@@ -66,7 +66,6 @@ SETTINGS = FitSettings(
     resamplings="fresh",
     size=4000,
     ritz=False,
-    reference=False,
 )
 VALIDATE_EVERY = 500
 RUN = RunSettings(device="cpu", validate_every=VALIDATE_EVERY)

@@ -106,7 +106,7 @@ def learn_released(
     cloud = watched.frame(watched.vertices, torch.float32)
     source = Resampled(cloud, probes, min(points, len(cloud)), seed)
     how = replace(watched.run, source={"way": METHOD, "k": str(k)})
-    trainer = train(module, ManifoldData(source, None, schedule.steps), how)
+    trainer = train(module, ManifoldData(source, steps=schedule.steps), how)
     module.to(run.where).eval()
     q = feedforward(module.network.double(), watched.local.double())
     rows = measure_bases(sample, watched.local, {METHOD: q}, seed, probes)

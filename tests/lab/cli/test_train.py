@@ -61,7 +61,7 @@ def test_an_interrupted_training_saves_first_and_goes_on(run: Run) -> None:
 def test_two_devices_from_the_command_line_equal_one_with_the_double_batch(tmp_path):
     rng = np.random.default_rng(0)
     np.save(tmp_path / "cloud.npy", rng.normal(size=(240, 3)) * [1, 0.8, 0.6])
-    recipe = "train overfit k=4 preset=tiny steps=12 size=80 resamplings=6 reference=false"
+    recipe = "train overfit k=4 preset=tiny steps=12 size=80 resamplings=6"
     recipe += " smoother=row loss=sampled"
     recipe += " probes={steps: 6, count: 20} optimisation={rate: 0.003, warmup: 0}"
     words = [

@@ -85,12 +85,10 @@ def shapes(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("jobs", "backend"), [(1, None), (2, "threading"), (2, None)])
-def test_prepare_makes_keeps_and_reports(
-    shapes: Path, tmp_path: Path, jobs: int, backend: str | None
-) -> None:
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_prepare_makes_keeps_and_reports(shapes: Path, tmp_path: Path, jobs: int) -> None:
     out = tmp_path / "oracles"
-    first = prepare_oracles(shapes, k=6, jobs=jobs, backend=backend, out=out)
+    first = prepare_oracles(shapes, k=6, jobs=jobs, out=out)
     assert [p.name for p in first.made] == ["blob.obj", "torus.off"]
     assert {p.name for p in first.failed} == {"bad.obj", "empty.ply"}
     assert "cannot read" in next(
@@ -126,8 +124,6 @@ def test_prepare_refuses_and_reports(shapes: Path, tmp_path: Path) -> None:
         prepare_oracles(tmp_path / "nothing")
     with pytest.raises(InputError, match="no such file or folder"):
         prepare_oracles(tmp_path / "absent")
-    with pytest.raises(InputError, match="no backend 'cluster'"):
-        prepare_oracles(shapes, jobs=2, backend="cluster", out=tmp_path / "oracles")
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write"):
         prepare_oracles(shapes, jobs=1, out=tmp_path / "file")

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from eigenprobe.training.data import ManifoldData
+from eigenprobe.training.module import SpectralModule
 from eigenprobe.training.runs import RunSettings, train
 from eigenprobe_lab.factory.averaging import Averaged
 from tests.training.runner import circle_pool, final_loss, tiny_module
@@ -24,10 +25,15 @@ class Live(pl.Callback):
         self.weights.append([p.detach().clone() for p in module.parameters()])
 
 
+class Validating(SpectralModule):
+    def validation_step(self, item, batch_idx):
+        self.log("val/loss", self.loss(item.at(batch_idx)).mean().float(), batch_size=1)
+
+
 def test_averaged_weights_validate_and_stay():
-    pool, module, live = circle_pool(2), tiny_module(30), Live()
+    pool, module, live = circle_pool(2), tiny_module(30, kind=Validating), Live()
     settings = RunSettings(device="cpu", validate_every=10).watched(live, Averaged(0.9))
-    trainer = train(module, ManifoldData(pool, circle_pool(1), steps=30), settings)
+    trainer = train(module, ManifoldData(pool, [circle_pool(1)], steps=30), settings)
     average = live.weights[0]
     for t, weights in enumerate(live.weights[1:], 2):
         average = [a.lerp(w, 1 - min(0.9, (1 + t) / (10 + t))) for a, w in zip(average, weights)]

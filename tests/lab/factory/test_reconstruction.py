@@ -29,7 +29,7 @@ def clouds() -> torch.Tensor:
 
 
 def test_energies_are_those_of_the_dense_covariance(clouds, generator):
-    smoother = diffusion(clouds, dense=True)
+    smoother = diffusion(clouds)
     moments = trace_moments(smoother)
     z = torch.randn(3, 100, 5, generator=generator, requires_grad=True)
     energy, basis = energies(z, smoother, moments, LEVELS)

@@ -1,4 +1,4 @@
-// A shape to turn: WebGL 2 where there is one, a sorted canvas where there is not. Both light the surface as viz/raster.py does.
+// A shape to turn: WebGL 2 where there is one, a sorted canvas where there is not. Both light the surface as viz/drawing.py does.
 const GREY = [0.55, 0.57, 0.6];
 const EYE = 5.0; // distance of the eye in units of the shape's radius
 
