@@ -59,7 +59,7 @@ results-gpu: $(READY)
 readme: $(READY)
 	$(BIN)/python -m benchmarks.readme $(STALE)
 
-# Lines of code by folder, without docstrings, comments and blank lines.
+# Tokens and lines of code by folder, without docstrings, comments and blank lines.
 lines: $(READY)
 	$(BIN)/python -m benchmarks.lines
 

@@ -1,4 +1,4 @@
-"""Lines of code by folder, without docstrings, comments and blank lines.
+"""Tokens and lines of code by folder, without docstrings, comments and blank lines.
 
 python -m benchmarks.lines [FOLDER ...]        src/eigenprobe and src/eigenprobe_lab by default
 """
@@ -9,7 +9,6 @@ import argparse
 import ast
 import io
 import tokenize
-from collections import Counter
 from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parent.parent / "src"
@@ -24,24 +23,27 @@ LAYOUT = {
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def code_lines(text: str) -> int:
-    """Lines that hold a token of code; a docstring is none."""
+def code_size(text: str) -> tuple[int, int]:
+    """Tokens of code, and lines that hold one; a docstring is none."""
     prose: set[int] = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             prose |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-    found: set[int] = set()
+    tokens, lines = 0, set[int]()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in LAYOUT:
-            found |= set(range(token.start[0], token.end[0] + 1))
-    return len(found - prose)
+        if token.type not in LAYOUT and token.start[0] not in prose:
+            tokens += 1
+            lines |= set(range(token.start[0], token.end[0] + 1))
+    return tokens, len(lines)
 
 
-def by_folder(package: Path) -> Counter[str]:
-    """Code lines of each folder and file directly below a package."""
-    found: Counter[str] = Counter()
+def by_folder(package: Path) -> dict[str, tuple[int, int]]:
+    """Tokens and lines of each folder and file directly below a package."""
+    found: dict[str, tuple[int, int]] = {}
     for path in sorted(package.rglob("*.py")):
-        found[path.relative_to(package).parts[0]] += code_lines(path.read_text())
+        name, (tokens, lines) = path.relative_to(package).parts[0], code_size(path.read_text())
+        before = found.get(name, (0, 0))
+        found[name] = before[0] + tokens, before[1] + lines
     return found
 
 
@@ -53,9 +55,10 @@ def main() -> None:
     parser.add_argument("folders", type=Path, nargs="*", default=packages)
     for folder in parser.parse_args().folders:
         found = by_folder(folder)
-        for name, count in found.items():
-            print(f"{count:6d}  {name}")
-        print(f"{found.total():6d}  {folder.name}\n")
+        total = sum(each[0] for each in found.values()), sum(each[1] for each in found.values())
+        print(f"{'tokens':>8s} {'lines':>6s}")
+        for name, (tokens, lines) in [*found.items(), (folder.name, total)]:
+            print(f"{tokens:8d} {lines:6d}  {name}")
 
 
 if __name__ == "__main__":

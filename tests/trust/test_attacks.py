@@ -159,7 +159,7 @@ def _altered(path: Path, name: str, value: int) -> None:
 
 
 @pytest.mark.parametrize("value", [10**6, -5])
-@pytest.mark.parametrize("name", ["graph.indices", "_place", "_kept", "extension.indices"])
+@pytest.mark.parametrize("name", ["matrix.col_indices", "_place", "_kept", "extension.indices"])
 def test_rows_that_a_damaged_estimator_names_are_missed_when_it_is_read(
     name: str, value: int, tmp_path: Path
 ) -> None:

@@ -67,7 +67,6 @@ class Decision:
     sure: float = 2.2
     part: int = 20  # ... if it has at least so many points
     near: int = 4  # real neighbours of each point that must hold the cloud together
-    rounds: int = 40  # of restoring
 
 
 DECISION = Decision()
@@ -140,7 +139,7 @@ def decide(
     entry = suspects.entry
     rows = torch.arange(graph.n, device=graph.device)[:, None].expand_as(entry)
     settled = torch.zeros_like(cut)  # round parts that may be split off
-    for _ in range(decision.rounds if bool(cut.any()) else 0):
+    for _ in range(int(cut.sum())):  # every round restores an edge, or splits off a part for good
         kept = _kept(entry, cut)
         few = kept & (kept.cumsum(1, dtype=torch.int8) <= decision.near)
         count, labels = components(rows[few], graph.indices[:, : entry.shape[1]][few], graph.n)

@@ -28,7 +28,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from ..cloud.quadrics import fit_quadrics
+from ..cloud.quadrics import SAMPLES, fit_quadrics
 from ..eigen.span import RitzPairs
 from ..errors import warn
 from ..neighbors.graph import Graph
@@ -37,7 +37,6 @@ from ..smoothers import BALANCED_DIMENSIONS, Smoother
 from ..smoothers.cells import open_cells
 from ..smoothers.prepared import Prepared
 
-SAMPLES = 512  # points that are looked at
 SHIPPED = Path(__file__).parent / "weights" / "doubt.safetensors"
 REASONS = {
     "resolution": "{n} points are too few for vectors that oscillate so much",

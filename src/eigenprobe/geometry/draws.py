@@ -152,14 +152,7 @@ def spread_surface(mesh: Mesh, n: int, seed: int | None = 0) -> Array:
 
 
 @validated
-def sample_volume(
-    mesh: Mesh,
-    n: int,
-    seed: int | None = 0,
-    *,
-    surface_vertices: bool = False,
-    spread: bool = False,
-) -> Array:
+def sample_volume(mesh: Mesh, n: int, seed: int | None = 0, *, spread: bool = False) -> Array:
     """Points inside a closed mesh, uniform by volume. A mesh with a boundary has no inside and is
     refused.
 
@@ -167,8 +160,6 @@ def sample_volume(
     ----------
     mesh, n, seed
         As in `sample_surface`.
-    surface_vertices
-        Whether all vertices of the mesh come after the points.
     spread
         Draws four times as many and keeps the ``n`` farthest from each other: the same density,
         without the clumps and holes of independent points.
@@ -176,7 +167,7 @@ def sample_volume(
     Returns
     -------
     Array
-        ``(n, 3)``, or ``(n + v, 3)`` with the vertices.
+        ``(n, 3)``.
 
     Examples
     --------
@@ -206,7 +197,7 @@ def sample_volume(
     points = np.concatenate(kept)[:candidates]
     if spread:
         points = points[np.sort(farthest_points(points, n, start=0))]
-    return np.concatenate([points, vertices]) if surface_vertices else points
+    return points
 
 
 def closed_mesh(mesh: Mesh, needed_by: str) -> tuple[Array, Array]:

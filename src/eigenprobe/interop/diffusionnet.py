@@ -23,7 +23,6 @@ import torch
 from scipy.sparse import csc_matrix
 from torch import Tensor
 
-from ..cloud.edges import Neighbours
 from ..errors import InputError
 from ..host.files import reading_npz, writable_folder, write_npz
 from ..host.validation import as_array, validated
@@ -55,9 +54,9 @@ def diffusionnet_operators(
     *,
     faces: Array | None = None,
     op_cache_dir: str | os.PathLike[str] | None = None,
-    neighbours: Neighbours | None = None,
 ) -> DiffusionNetOperators:
-    """The operators that DiffusionNet takes, of a surface sampled by points.
+    """The operators that DiffusionNet takes, of a surface sampled by points: those of `decompose`
+    with ``dimension=2``.
 
     Parameters
     ----------
@@ -72,8 +71,6 @@ def diffusionnet_operators(
         DiffusionNet's cache: the operators are read from this folder, or computed and put there, so
         that its own ``get_operators(verts, faces, k_eig, op_cache_dir)`` finds them. ``points`` and
         ``faces`` must be the very arrays that it is called with, precision included.
-    neighbours
-        As in `decompose`, whose operator with ``dimension=2`` this is.
 
     Returns
     -------
@@ -93,21 +90,21 @@ def diffusionnet_operators(
     if x.shape[1] != 3:
         raise InputError(f"DiffusionNet takes points of shape (n, 3), got {tuple(x.shape)}")
     if op_cache_dir is None:
-        return _as_given(_computed(x, k_eig, neighbours), origin)
+        return _as_given(_computed(x, k_eig), origin)
     given = (origin.points, np.zeros(0, np.float32) if faces is None else faces)
     own, triangles = (np.ascontiguousarray(as_array(each)) for each in given)
     digest = hashlib.sha1(own.tobytes() + triangles.tobytes()).hexdigest()
     path = writable_folder(op_cache_dir) / f"{digest}_0.npz"
-    found = _read(path, own, k_eig, neighbours) if path.exists() else None
+    found = _read(path, own, k_eig) if path.exists() else None
     if found is None:
-        found = _computed(x, k_eig, neighbours)
-        _write(path, own, triangles, found, str(neighbours))
+        found = _computed(x, k_eig)
+        _write(path, own, triangles, found)
     return _as_given(found, origin)
 
 
-def _computed(x: Tensor, k: int, neighbours: object) -> dict[str, Any]:
+def _computed(x: Tensor, k: int) -> dict[str, Any]:
     """The operators by name, numpy arrays and scipy matrices."""
-    made, own = spectrum(x, k, neighbours=neighbours, dimension=2.0)
+    made, own = spectrum(x, k, dimension=2.0)
     tangent, (along, across) = gradients(made.cloud, made.smoother)
     forward, left = tangent[:, :, 0], tangent[:, :, 1]
     frames = np.stack([forward, left, np.cross(forward, left)], 1)
@@ -116,12 +113,8 @@ def _computed(x: Tensor, k: int, neighbours: object) -> dict[str, Any]:
     return found | {"gradX": along, "gradY": across}
 
 
-def _write(
-    path: Path, points: np.ndarray, faces: np.ndarray, found: dict[str, Any], neighbours: str
-) -> None:
-    # DiffusionNet does not read the last of these.
+def _write(path: Path, points: np.ndarray, faces: np.ndarray, found: dict[str, Any]) -> None:
     arrays = {"verts": points, "faces": faces, "k_eig": len(found["evals"])}
-    arrays |= {"neighbours": np.array(neighbours)}
     arrays |= {name: np.asarray(found[name], np.float32) for name in ARRAYS}
     for name in MATRICES:
         matrix = found[name].tocsc().astype(np.float32)
@@ -129,12 +122,10 @@ def _write(
     write_npz(path, arrays)
 
 
-def _read(path: Path, points: np.ndarray, k: int, neighbours: object) -> dict[str, Any] | None:
+def _read(path: Path, points: np.ndarray, k: int) -> dict[str, Any] | None:
     """The operators of a file, where they are of these points and enough of them."""
     with reading_npz(path) as stored:
-        names = set(stored.keys())
-        kept = str(stored["neighbours"]) if "neighbours" in names else "None"
-        if not {"k_eig", "verts", *ARRAYS} <= names or kept != str(neighbours):
+        if not {"k_eig", "verts", *ARRAYS} <= set(stored.keys()):
             return None
         if not np.array_equal(stored["verts"], points) or int(stored["k_eig"]) < k:
             return None

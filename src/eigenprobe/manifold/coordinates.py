@@ -63,26 +63,22 @@ def choose_metric(
     unit rows lie, once centred, in a few directions only: a curve or a surface, whose angles from
     the origin mean nothing. Wide counts are compared by angle in any case: their totals are how
     much was counted. ``stored``: the entries of a sparse table, of which ``rows`` are projections.
+    The effective number of directions is ``(tr C)^2 / tr C^2``, C the covariance.
     """
     if metric != "auto" or rows.shape[1] < COSINE_COLUMNS:
         return "euclidean" if metric == "auto" else metric
     some = rows[:: max(1, len(rows) // MEASURED)].double()
     entries = some.numpy(force=True) if stored is None else stored
     counts = bool((entries >= 0).all() and (entries == entries.round()).all())
-    return "cosine" if counts or directions(some) >= COSINE_DIRECTIONS else "euclidean"
-
-
-def directions(rows: torch.Tensor) -> float:
-    """The effective number of directions of rows ``(n, d)``: ``(tr C)^2 / tr C^2``, C the
-    covariance of unit vectors of centred unit rows: neither the sizes of rows nor a few far ones
-    dominate.
-    """
+    # Unit vectors of centred unit rows: neither the sizes of rows nor a few far ones dominate.
     unit = torch.nn.functional.normalize
-    some = unit(rows)
+    some = unit(some)
     some = unit(some - some.mean(0))
-    covariance = some.mT @ some if some.shape[1] <= len(some) else some @ some.mT
-    tiny = torch.finfo(some.dtype).tiny
-    return float(covariance.trace() ** 2 / covariance.square().sum().clamp_min(tiny))
+    tall = len(some) >= some.shape[1]
+    covariance = some.mT @ some if tall else some @ some.mT
+    least = torch.finfo(some.dtype).tiny
+    directions = covariance.trace() ** 2 / covariance.square().sum().clamp_min(least)
+    return "cosine" if counts or directions >= COSINE_DIRECTIONS else "euclidean"
 
 
 def choose_spread(scale: Scale, rows: torch.Tensor, metric: object) -> Array | None:

@@ -33,6 +33,7 @@ from ..host.validation import as_array
 from ..io.rows import Rows, checked
 from ..neighbors.layout import as_scipy
 from ..neighbors.search import EXACT_POINTS, nearest_sparse
+from ..smoothers import Smoother, neighbourhood_smoother
 from .coordinates import (
     AFFINITY,
     PRECOMPUTED,
@@ -45,7 +46,7 @@ from .coordinates import (
     on_sphere,
 )
 from .layout import affinities, map_layout
-from .precomputed import arranged, by_affinities, by_distances, check_square, listed, smoother_of
+from .precomputed import arranged, by_affinities, by_distances, check_square, listed
 from .solvers import Training, fit_by_network, fit_direct
 from .sources import MOST_SEEDS, is_dask, open_table, rows_to_fit, sampled, transformed
 
@@ -225,7 +226,7 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         (500, 4)
         """
         check_parameters(self)
-        rows = self._open(sampled(self, X) if is_dask(X) else X, reset=True)
+        rows = open_table(self, sampled(self, X) if is_dask(X) else X, reset=True)
         n = rows.shape[0]
         if self.n_components >= n:
             raise InputError(f"n_components must be below n_samples={n}, got {self.n_components}")
@@ -235,12 +236,14 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self._blank: Any = None
         self._spread: Any = None
         with self._at_work(min(n, limit)):
-            self._solve(self._cloud(rows, limit, rng, neighbors))
+            self._solve(*self._cloud(rows, limit, rng, neighbors))
             vectors, mass, placed = self.basis_.vectors, self.basis_.mass, None
             if self.basis_.n < n:
                 vectors, mass = self._stream(rows, self.basis_.extension.with_mass)
                 if self.coordinates_ == "map":
                     placed = self._places(rows, self.n_components)
+                else:
+                    placed = self._spectral(vectors[:, 1:])
             return self._finish(vectors[:, 1:], mass, placed)
 
     def fit_transform(self, X: object, y: object = None, **fit_params: Any) -> Array:
@@ -290,7 +293,7 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """
         if not hasattr(self, "basis_"):
             return self.fit(X, y)
-        rows = self._open(X, reset=False)
+        rows = open_table(self, X, reset=False)
         more = self._ready(self._sample(rows, rows.shape[0], None))
         every = torch.cat([torch.as_tensor(self.basis_.points).to(more), more])
         with self._at_work(len(every)):
@@ -321,7 +324,7 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if is_dask(X):
             return transformed(self, X)
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else self._dtype
-        rows = self._open(X, reset=False)
+        rows = open_table(self, X, reset=False)
         if self.coordinates_ == "map":
             return _like(X, self._places(rows, self.n_components).astype(dtype))
         vectors = self._stream(rows, self.basis_.extension.with_mass)[0][:, 1:]
@@ -402,7 +405,7 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         True
         """
         check_is_fitted(self)
-        return self._places(self._open(X, reset=False), self.map_dimensions)
+        return self._places(open_table(self, X, reset=False), self.map_dimensions)
 
     def plot(self, labels: Any = None, *, interactive: bool = False, **options: Any) -> Any:
         """The map of the fitted rows as a picture.
@@ -556,27 +559,26 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.mass_ = (mass / mass.sum(dtype=np.float64)).astype(self._dtype)
         self.vectors_ = vectors.astype(self._dtype)
         self.eigenvalues_ = self.basis_.eigenvalues[1:]
-        if placed is None and self.basis_.n == len(vectors):
-            placed = self._fitted()
-        elif placed is None:
-            placed = self._spectral(vectors.astype(np.float64))
-        self.embedding_ = placed.astype(self._dtype)
+        self.embedding_ = (self._fitted() if placed is None else placed).astype(self._dtype)
         self._n_features_out = k
         self.n_iter_ = self.max_iter if self.solver == "network" else 1
         return self
 
-    def _cloud(self, rows: Rows, limit: int, rng: Any, neighbors: Any) -> Arranged:
-        """The rows that are fitted and their neighbours; metric and scale are chosen for them."""
-        n, device = rows.shape[0], resolved(self.device)
-        self.metric_ = self.metric
+    def _cloud(
+        self, rows: Rows, limit: int, rng: Any, neighbors: Any
+    ) -> tuple[Arranged, Smoother | None]:
+        """The rows that are fitted with their neighbours, and the walk of given affinities; metric
+        and scale are chosen for them."""
+        n = rows.shape[0]
+        self.metric_: Any = self.metric
         if self.metric in PRECOMPUTED:
             if neighbors is not None:
                 raise InputError(f"either neighbors or metric={self.metric!r}, got both")
             if self.metric == AFFINITY:
-                return by_affinities(rows.array, device)
+                return by_affinities(rows.array, resolved(self.device))
             check_square(rows.array, "distances")
-            nothing = torch.empty((n, 0), device=device)
-            return by_distances(rows.array, min(self.n_neighbors, n - 1), nothing)
+            nothing = torch.empty((n, 0), device=resolved(self.device))
+            return by_distances(rows.array, min(self.n_neighbors, n - 1), nothing), None
         sample = self._sample(rows, limit, rng)
         sparse = rows.array.matrix if getattr(rows.array, "projection", None) else None
         self.metric_ = choose_metric(self.metric, sample, None if sparse is None else sparse.data)
@@ -589,8 +591,8 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             k = min(self.n_neighbors, n - 1)
             neighbors = nearest_sparse(sparse, k, self.metric_)  # type: ignore[arg-type]
         if neighbors is not None:
-            return by_distances(listed(neighbors, n), None, sample, self.metric_)
-        return arranged(sample, self.n_neighbors, self.metric_, self.metric_kwds)
+            return by_distances(listed(neighbors, n), None, sample, self.metric_), None
+        return arranged(sample, self.n_neighbors, self.metric_, self.metric_kwds), None
 
     def _say(self, message: str) -> None:
         if self.verbose:
@@ -619,14 +621,14 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             sample = torch.where(empty[:, None], torch.from_numpy(self._blank).to(sample), sample)
         return sample
 
-    def _solve(self, cloud: Arranged) -> None:
+    def _solve(self, cloud: Arranged, smoother: Smoother | None = None) -> None:
         k, seed = self.n_components, self._seed
         if k >= (distinct := cloud.graph.n):
             raise InputError(f"n_components must be below the {distinct} distinct rows, got {k}")
         self.coordinates_ = self.coordinates
         if self.coordinates == "auto":
             self.coordinates_ = "sphere" if self.solver == "network" else "map"
-        self._smoother = smoother_of(cloud.graph)
+        self._smoother = smoother or neighbourhood_smoother(cloud.graph)
         self._maps: dict[int, Array] = {}
         if self.solver == "direct":
             basis = fit_direct(cloud, self._smoother, k + 1, seed)
@@ -668,12 +670,6 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             done += len(block)
         vectors, masses = zip(*parts, strict=True)
         return np.concatenate(vectors), np.concatenate(masses)
-
-    def _open(self, X: object, reset: bool) -> Rows:
-        rows, dtype = open_table(self, X, reset)
-        if reset:
-            self._dtype = dtype.name
-        return rows
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -13,11 +13,11 @@ crumbs; where all neighbours pull alike, groups run into each other: half of eac
 sum over p is that of the edges, the one over q is that of some rows, other ones in every step and
 spread evenly along a space-filling curve of the map, since chance alone tears groups: no tree or
 grid, so that one loop serves any number of dimensions and any device. Steps become shorter towards
-the end, which averages the samples, and the exaggeration e grows, which gathers groups. The last
-term holds the large scale: attraction ends at the neighbours and repulsion at a few lengths, so
-that nothing else says which group lies next to which. Averaged along the graph, the rows of a group
-have nearly one z, which moves groups and leaves their insides alone; r, the root mean square of y,
-makes c a pull without a unit.
+the end, which averages the samples. The exaggeration e gathers groups from the first step on: where
+it grows later, groups are torn before. The last term holds the large scale: attraction ends at the
+neighbours and repulsion at a few lengths, so that nothing else says which group lies next to which.
+Averaged along the graph, the rows of a group have nearly one z, which moves groups and leaves their
+insides alone; r, the root mean square of y, makes c a pull without a unit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..neighbors.layout import morton_order, rows_at_once
 from ..smoothers import Smoother
 from ..smoothers.smoother import csr
 
-EXAGGERATION = (1.2, 2.6)  # at the start and at the end
+EXAGGERATION = 2.6  # e
 STEPS, SORTED = 300, 5  # and how many of them share an order along the curve
 # Rows per step that repel all: so many, more in small tables, where they cost nothing beside the
 # rest of a step.
@@ -59,8 +59,6 @@ def map_layout(smoother: Smoother, rows: Tensor, dimensions: int, seed: int) -> 
     velocity, ones = torch.zeros_like(places), places.new_ones((1, n))
     count = min(n, max(REPELLING, PAIRS // n))
     for step in range(STEPS):
-        done = step / STEPS
-        exaggeration = EXAGGERATION[0] + (EXAGGERATION[1] - EXAGGERATION[0]) * done
         apart = places.index_select(1, heads) - places.index_select(1, columns)
         near = csr(pointers, columns, pull / (1 + apart.square_().sum(0)), (n, n))
         sums = (near @ torch.cat([places, ones]).mT).mT
@@ -72,8 +70,8 @@ def map_layout(smoother: Smoother, rows: Tensor, dimensions: int, seed: int) -> 
         repulsion = _repulsion(places, places[:, chosen])
         size = places.square().sum(0).mean().sqrt()
         held = (places - (places * goal).sum() / n * goal) / size
-        gradient = 4 * (attraction - repulsion / exaggeration) + HELD * held
-        velocity = MOMENTUM * velocity - (1 - done) * gradient
+        gradient = 4 * (attraction - repulsion / EXAGGERATION) + HELD * held
+        velocity = MOMENTUM * velocity - (1 - step / STEPS) * gradient
         velocity *= (LONGEST * velocity.square().sum(0).rsqrt()).clamp_max(1)
         places = places + velocity
         report(f"map, step {step} of {STEPS}")

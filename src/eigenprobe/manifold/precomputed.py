@@ -13,7 +13,6 @@ coordinates, what an uneven neighbourhood costs is bounded and not measured
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from ..neighbors.candidates import nearest_others
 from ..neighbors.graph import Graph
 from ..neighbors.search import BINARY, searcher, without_self
 from ..points import Frame
-from ..smoothers import Smoother, neighbourhood_smoother
+from ..smoothers import Smoother
 from ..smoothers.smoother import from_scipy
 from .coordinates import AFFINITY, SPATIAL
 
@@ -171,41 +170,24 @@ def check_square(matrix: Any, name: str) -> csr_matrix:
     return there
 
 
-@dataclass(frozen=True)
-class AffinityGraph(Graph):
-    """Rows joined by given affinities ``weights (n, n)``, scipy's CSR, instead of lists of
-    neighbours."""
-
-    weights: Any = None
-
-
-def by_affinities(matrix: Any, device: torch.device) -> Arranged:
-    """A symmetric matrix of affinities of at least 0, whole or sparse."""
+def by_affinities(matrix: Any, device: torch.device) -> tuple[Arranged, Smoother]:
+    """A symmetric matrix of affinities of at least 0, whole or sparse, and a step of its walk that
+    stays where it is half of the time: eigenvalues are those of ``I - R^-1 W``."""
     weights = check_square(matrix, "affinities")
     weights.data = weights.data.clip(0)
     weights.eliminate_zeros()
-    alone = np.asarray(weights.sum(1)).ravel() - weights.diagonal() <= 0
-    if alone.any():
+    degree = np.asarray(weights.sum(1)).ravel()
+    if (alone := degree <= weights.diagonal()).any():
         raise InputError(
             f"every row needs an affinity to another one, row {int(alone.argmax())} has none"
         )
-    nothing = torch.empty((weights.shape[0], 0), device=device)
-    graph = AffinityGraph(nothing, nothing.long(), nothing, AFFINITY, weights=weights)
-    return Arranged(nothing, _frame(nothing, AFFINITY), graph=graph)
-
-
-def smoother_of(graph: Graph) -> Smoother:
-    """The smoother of a graph of neighbours; of given affinities a step of the walk that stays
-    where it is half of the time: its eigenvalues are those of ``I - R^-1 W``."""
-    if not isinstance(graph, AffinityGraph):
-        return neighbourhood_smoother(graph)
-    degree = np.asarray(graph.weights.sum(1)).ravel()
     root = diags(degree**-0.5)
-    half = (identity(graph.n) + root @ graph.weights @ root) / 2
-    matrix, mass = from_scipy(half.tocsr()), torch.from_numpy(degree / degree.sum())
-    return Smoother(
-        "affinities", matrix.to(graph.device), graph, mass.to(graph.device), 0.5, dimension=1.0
-    )
+    half = from_scipy(((identity(len(degree)) + root @ weights @ root) / 2).tocsr()).to(device)
+    mass = torch.from_numpy(degree / degree.sum()).to(device)
+    nothing = torch.empty((len(degree), 0), device=device)
+    graph = Graph(nothing, nothing.long(), nothing, AFFINITY)
+    smoother = Smoother("affinities", half, graph, mass, 0.5, dimension=1.0)
+    return Arranged(nothing, _frame(nothing, AFFINITY), graph=graph), smoother
 
 
 def _frame(points: Tensor, metric: Metric) -> Frame:

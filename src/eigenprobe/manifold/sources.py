@@ -1,7 +1,7 @@
 """What a fit takes: arrays by scikit-learn's rules, tables read by rows, sparse rows, dask's
 blocks.
 
-open_table(estimator, source) -> Rows and the precision of the answer, by scikit-learn's checks
+open_table(estimator, source) -> Rows, after scikit-learn's checks of arrays
 dask: random rows of a lazy table -> fit
       blocks X_b (n_b, d) -> model.transform(X_b) (n_b, K), lazy, in chunks of X along the rows
 """
@@ -80,15 +80,17 @@ def check_numbers(frame: Any) -> None:
         )
 
 
-def open_table(model: Any, X: Any, reset: bool) -> tuple[Rows, Any]:
-    """Arrays by scikit-learn's rules; paths, memory maps and data sets by rows."""
+def open_table(model: Any, X: Any, reset: bool) -> Rows:
+    """Arrays by scikit-learn's rules; paths, memory maps and data sets by rows. The model keeps the
+    precision of the answer.
+    """
     lazy = (str, os.PathLike, torch.utils.data.Dataset, Rows, np.memmap)
     if isinstance(X, lazy) or type(X).__module__.startswith("h5py"):
         rows = open_rows(X)
         if reset:
-            model.n_features_in_ = rows.shape[1]
+            model.n_features_in_, model._dtype = rows.shape[1], "float32"
         check_width(model, rows.shape[1])
-        return rows, np.dtype(np.float32)
+        return rows
     X = encoded(model, X, reset)
     if isinstance(X, np.ma.MaskedArray):
         if missing := int(np.ma.getmaskarray(X).sum()):
@@ -98,11 +100,13 @@ def open_table(model: Any, X: Any, reset: bool) -> tuple[Rows, Any]:
     options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
     options |= {"ensure_min_samples": 2 if reset else 1, "ensure_all_finite": False}
     found = by_sklearn(model, X, reset=reset, **options)
-    square, dtype = model.metric in PRECOMPUTED, found.dtype
+    square = model.metric in PRECOMPUTED
+    if reset:
+        model._dtype = found.dtype.name
     if square:
         check_entries(found, "affinities" if "affinity" in model.metric else "distances")
     if not issparse(found) or (square and reset):
-        return Rows(found), dtype
+        return Rows(found)
     entries = found.tocoo()
     if (bad := ~np.isfinite(entries.data)).any():
         row, column = entries.row[bad][0], entries.col[bad][0]
@@ -112,9 +116,8 @@ def open_table(model: Any, X: Any, reset: bool) -> tuple[Rows, Any]:
     if model.metric == "precomputed":
         if np.diff(found.indptr).min() < (k := model._smoother.known_graph.k):
             raise InputError(f"every row needs {k} distances to fitted rows, one has fewer")
-        far = np.finfo(dtype).max / 1e6  # than any
-        return Rows(SparseRows(found, float(far))), dtype
-    return Rows(SparseRows(found, linear=model.metric in LINEAR)), dtype
+        return Rows(SparseRows(found, float(np.finfo(found.dtype).max) / 1e6))  # far from any
+    return Rows(SparseRows(found, linear=model.metric in LINEAR))
 
 
 def by_sklearn(model: Any, X: Any, **options: Any) -> Any:
@@ -183,7 +186,7 @@ def transformed(model: Eigenmaps, table: Any) -> Any:
     array, k = _array(model, table, False), model.n_components
     check_width(model, array.shape[1])
     dtype = np.dtype(np.float32) if array.dtype == np.float32 else np.dtype(model._dtype)
-    options = {"dtype": dtype, "meta": np.empty((0, 0), dtype)}
+    options: dict[str, Any] = {"dtype": dtype, "meta": np.empty((0, 0), dtype)}
     options["chunks"] = (array.chunks[0], (k,))
     return array.map_blocks(_placed, extra("dask").delayed(model), **options)
 

@@ -16,21 +16,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix
 
 from ..basis import Basis
 from ..errors import InputError
 from ..host.files import atomic_path, plain, reading, writable_folder, write_json
 from ..host.validation import as_array
 from ..neighbors.graph import Graph
-from .precomputed import AffinityGraph, smoother_of
+from ..smoothers import Smoother
+from ..smoothers.smoother import csr
 
 if TYPE_CHECKING:
     from .eigenmaps import Eigenmaps
 
 FORMAT = "eigenprobe.estimator/3"
 FILES = ("basis.safetensors", "rows.safetensors")
-WEIGHTS = ("data", "indices", "indptr")  # of given affinities
+CSR = ("crow_indices", "col_indices", "values")
+SMOOTHER = ("kind", "step_time", "dimension")
 
 
 def write_estimator(model: Eigenmaps, folder: str | os.PathLike[str]) -> None:
@@ -41,8 +42,7 @@ def write_estimator(model: Eigenmaps, folder: str | os.PathLike[str]) -> None:
         raise InputError(
             "an estimator whose metric is a function cannot be written: load would not know it"
         )
-    target, parameters = writable_folder(folder), model.get_params()
-    graph = model._smoother.known_graph
+    target, parameters, smoother = writable_folder(folder), model.get_params(), model._smoother
     model.basis_.save(target / FILES[0])
     fitted = {name: each for name, each in vars(model).items() if name not in parameters}
     names = [str(name) for name in fitted.pop("feature_names_in_", [])]
@@ -50,16 +50,16 @@ def write_estimator(model: Eigenmaps, folder: str | os.PathLike[str]) -> None:
         name: each for name, each in fitted.items() if isinstance(each, np.ndarray)
     }
     arrays |= {f"map.{dimensions}": found for dimensions, found in model._maps.items()}
-    if isinstance(graph, AffinityGraph):
-        arrays |= {f"weights.{name}": getattr(graph.weights, name) for name in WEIGHTS}
-    arrays |= {"graph.indices": graph.indices, "graph.distances": graph.distances}
+    arrays |= {f"matrix.{name}": getattr(smoother.matrix, name)() for name in CSR}
+    arrays |= {"smoother.mass": smoother.mass, "graph.distances": smoother.known_graph.distances}
     with atomic_path(target / FILES[1]) as temporary:
         whole = {name: np.ascontiguousarray(as_array(each)) for name, each in arrays.items()}
         save_file(whole, temporary)
     if not isinstance(model.random_state, (int, type(None))):
         parameters["random_state"] = None  # a generator is not a setting
     facts = {name: each for name, each in fitted.items() if isinstance(each, (int, str))}
-    facts = plain({"parameters": parameters, "names": names, "fitted": facts})
+    made = {name: getattr(smoother, name) for name in SMOOTHER}
+    facts = plain({"parameters": parameters, "names": names, "fitted": facts, "smoother": made})
     about = {"format": FORMAT, "facts": facts, "digest": _digest(target, facts)}
     write_json(target / "estimator.json", about)
 
@@ -93,15 +93,14 @@ def read_estimator(cls: type[Eigenmaps], folder: str | os.PathLike[str]) -> Eige
         maps = [array for name, array in arrays.items() if name.startswith("map.")]
         model._maps = {array.shape[1]: array for array in maps}
         extension: Any = model.basis_.extension
-        points = getattr(extension, "context", extension).points
-        near, far = (torch.from_numpy(arrays[f"graph.{each}"]) for each in ("indices", "distances"))
-        if "weights.data" in arrays:
-            parts = tuple(arrays[f"weights.{name}"] for name in WEIGHTS)
-            weights = csr_matrix(parts, shape=(len(points), len(points)))
-            graph: Graph = AffinityGraph(points, near, far, model.metric_, weights=weights)
-        else:
-            graph = Graph(points, near, far, model.metric_, options=given["metric_kwds"])
-        model._smoother = smoother_of(graph)
+        known = getattr(extension, "context", extension)
+        found: Any = {name: torch.from_numpy(each) for name, each in arrays.items() if "." in name}
+        lists = (known.indices, found["graph.distances"])
+        graph = Graph(known.points, *lists, metric=model.metric_, options=given["metric_kwds"])
+        first, columns, values = (found[f"matrix.{name}"] for name in CSR)
+        matrix = csr(first, columns, values, (graph.n, graph.n))
+        own = facts["smoother"] | {"mass": found["smoother.mass"]}
+        model._smoother = Smoother(matrix=matrix, graph=graph, **own)
     return model
 
 

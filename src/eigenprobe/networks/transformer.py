@@ -27,7 +27,7 @@ from ..errors import InputError
 from ..host.files import Facts
 from ..layers import Attention
 
-ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
+ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class MLPConfig:
     inputs: int = 3
     hidden: tuple[int, ...] = (64, 64, 64)
     outputs: int = 50
-    activation: Literal["relu", "gelu", "silu"] = "relu"
+    activation: Literal["relu", "gelu"] = "relu"
     fourier: int = 0
     bandwidth: float = 2.0
 

@@ -235,10 +235,7 @@ class _Incidence:
             share = clouds.spread(torch.where(share > 0, clouds.inner(before, right) / share, 0.0))
             known, right = share * before, torch.addcmul(right, share, image, value=-1)
         nearly = partial(torch.mv, self.nearly)
-        return (
-            known
-            + conjugate_gradients(times, nearly, right, target, settings.steps, clouds, None)[0]
-        )
+        return known + conjugate_gradients(times, nearly, right, target, settings.steps, clouds)
 
 
 class _Solved(torch.autograd.Function):

@@ -244,14 +244,13 @@ def _joined(near: Neighbours, edges: Edges, weight: Tensor, frames: Tensor) -> t
     return joined, weight.new_full((len(joined),), CELLS.bridge).masked_scatter(known, weight)
 
 
-# above, directions and neighbours are too few for cells: balls of k neighbours instead
-CELL_DIMENSIONS = 3
 # cells that are measured: their sizes vary by half, so the ratio is good to .6 per cent
 SAMPLE = 8192
 # between directions to neighbours: pi at a straight edge, pi / 2 at most inside an even sheet
 GAP = 0.7 * math.pi
 LINKED = 10  # nearest points that continue a chain
 CHAIN = 8  # points of the shortest chain
+# of a cell; above three dimensions neighbours are too few for cells: balls of k instead
 DIRECTIONS = {1: 2, 2: 64, 3: 200}
 
 
@@ -266,7 +265,7 @@ def covered(smoother: Smoother) -> Tensor:
         raise InputError("a volume needs a symmetric smoother on a Euclidean graph")
     graph, dimension = graph.without_loops(), max(1, round(smoother.dimension))
     rows = torch.arange(0, graph.n, max(1, -(-graph.n // SAMPLE)), device=graph.device)
-    if dimension > CELL_DIMENSIONS:
+    if dimension not in DIRECTIONS:
         # n balls of k neighbours cover the volume k times over, whatever the density.
         sizes = _ball(dimension) * graph.distances[rows, -1] ** dimension / graph.k
     else:
@@ -287,7 +286,7 @@ def at_boundary(smoother: Smoother) -> Tensor:
     if (
         smoother.graph is None
         or smoother.graph.metric != "euclidean"
-        or dimension > CELL_DIMENSIONS
+        or dimension not in DIRECTIONS
     ):
         raise InputError(
             "a boundary is found in Euclidean clouds of up to three dimensions: give a bool "

@@ -22,15 +22,14 @@ curve everything has to pass every gap, nothing goes around it: 6.5 (30 neighbou
 cosine graph is that of the unit rows, in units of the cosine distance, half a squared length.
 """
 
+import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from ..errors import InputError
-from ..neighbors.graph import Graph, build_graph, estimate_dimension, undirected
+from ..neighbors.graph import NEAREST, Graph, build_graph, estimate_dimension, undirected
 from ..neighbors.layout import rows_at_once
 from .smoother import Smoother, symmetric_matrix
 
@@ -39,21 +38,14 @@ from .smoother import Smoother, symmetric_matrix
 class Neighbourhood:
     """Constants of the smoother of embeddings."""
 
-    rounds: int = 40  # bisection steps for the scales: 2^-40 of the range
     smallest: float = 1e-3  # smallest scale, of the mean distance: where many points coincide
     disorder: float = 4.0  # power of 1 - delta
     disorder_of_curves: float = 8.0  # the same in one dimension
     least: float = 0.1  # of 1 - delta, which is 0 for two rows: no neighbours on other sides
     directions: int = 16  # random directions that stand for the coordinates in delta
-    # neighbours that tell a solid in space from a surface: 12 take a cube for one
-    surrounding: int = 16
-    # lists up to which all neighbours are compared with all: a sparse product counts the same then
-    longest: int = 96
 
 
 SETTINGS = Neighbourhood()
-SPACE = 3  # columns in which neighbours tell a solid from a surface
-CURVE = 1.5  # dimension below which points lie on a curve
 
 
 def neighbourhood_smoother(graph: Graph) -> Smoother:
@@ -84,13 +76,12 @@ def neighbourhood_smoother(graph: Graph) -> Smoother:
     if graph.metric in ("euclidean", "cosine") and chords.points.shape[1]:
         delta = min(delta, _imbalance(matrix, mass, chords.points))
     n, d = chords.points.shape
-    few = chords.metric == "euclidean" and d == SPACE and chords.k < SETTINGS.surrounding < n
-    wider = (
-        build_graph(chords.points, SETTINGS.surrounding, ordered=chords.ordered) if few else chords
-    )
-    dimension = estimate_dimension(wider)
+    # In space fewer neighbours take a cube for a surface.
+    if chords.metric == "euclidean" and d == 3 and chords.k < NEAREST < n:
+        chords = build_graph(chords.points, NEAREST, ordered=chords.ordered)
+    dimension = estimate_dimension(chords)
     kept = max(1 - delta, SETTINGS.least)
-    power = SETTINGS.disorder_of_curves if dimension < CURVE else SETTINGS.disorder
+    power = SETTINGS.disorder_of_curves if round(dimension) == 1 else SETTINGS.disorder
     lost = max(kept**power, SETTINGS.least**SETTINGS.disorder)
     time = float(energy.sum() / degree.sum()) / (2 * dimension) * lost
     return Smoother("neighbourhood", matrix, graph, mass, time, dimension)
@@ -125,7 +116,7 @@ def fuzzy_weights(distances: Tensor) -> Tensor:
     least = torch.finfo(distances.dtype).tiny ** 0.5  # whose square is not 0: all distances may be
     floor = (SETTINGS.smallest * distances.mean(1, keepdim=True)).clamp_min(least)
     low, high = floor, beyond.amax(1, keepdim=True).clamp_min(floor) * 64
-    for _ in range(SETTINGS.rounds):
+    for _ in range(round(-math.log2(torch.finfo(distances.dtype).eps))):  # bisections
         scale = (low * high).sqrt()
         many = torch.exp(-beyond / scale).sum(1, keepdim=True) > target
         low, high = torch.where(many, low, scale), torch.where(many, scale, high)
@@ -142,49 +133,16 @@ def overlaps(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -> Tens
     """How many entries ``left[rows[e]]`` and ``right[columns[e]]`` have in common, for pairs ``e``:
     ``(e,)``.
 
-    Lists ``left (m, a)`` and ``right (n, b)`` hold distinct indices. All are compared with all: for
-    a dozen that is twice as fast as a search in sorted ones; long lists are counted by a sparse
-    product.
+    Lists ``left (m, a)`` and ``right (n, b)`` hold distinct indices: each is sought in a sorted
+    one.
     """
-    if left.shape[1] > SETTINGS.longest:
-        return _long_overlaps(left, right, rows, columns)
+    right = right.int().sort(1).values
     size = rows_at_once(left.device, left.shape[1])
     counts = torch.empty_like(rows)
     for out, first, second in zip(
         counts.split(size), rows.split(size), columns.split(size), strict=True
     ):
-        sought, among = (each.int().T.contiguous() for each in (left[first], right[second]))
-        common = torch.zeros_like(sought, dtype=torch.bool)
-        for each in among:
-            common |= sought == each
-        out.copy_(common.sum(0))
+        sought, among = left[first].int(), right[second]
+        place = torch.searchsorted(among, sought).clamp_max_(right.shape[1] - 1)
+        out.copy_((among.gather(1, place) == sought).sum(1))
     return counts
-
-
-def _long_overlaps(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """The same by ``S_left S_right^T`` of the incidences ``S (m, n)``, a block of rows of ``left``
-    at a time.
-    """
-    width = int(max(left.max(), right.max())) + 1
-    one, other = incidence(left, width), incidence(right, width).T.tocsr()
-    heads, tails = rows.cpu().numpy(), columns.cpu().numpy()
-    counts, order = np.empty(len(heads), np.int64), np.argsort(heads, kind="stable")
-    size = rows_at_once(left.device, left.shape[1])
-    for first in range(0, len(left), size):
-        place = order[slice(*np.searchsorted(heads[order], (first, first + size)))]
-        common = (
-            (one[first : first + size] @ other).toarray()
-            if width <= size
-            else one[first : first + size] @ other
-        )
-        counts[place] = np.asarray(common[heads[place] - first, tails[place]]).ravel()
-    return torch.from_numpy(counts).to(rows)
-
-
-def incidence(lists: Tensor, width: int) -> csr_matrix:
-    """Ones ``(m, width)``, sparse, at the entries of every list ``(m, a)``."""
-    pointers = np.arange(len(lists) + 1) * lists.shape[1]
-    return csr_matrix(
-        (np.ones(lists.numel(), np.int32), lists.cpu().numpy().ravel(), pointers),
-        (len(lists), width),
-    )

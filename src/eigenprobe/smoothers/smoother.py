@@ -105,7 +105,7 @@ class Smoother:
 
     @property
     def n(self) -> int:
-        return self.matrix.shape[-1] * (self.matrix.shape[0] if self.matrix.ndim == 3 else 1)
+        return self.matrix.shape[0]
 
     @cached_property
     def each(self) -> Segments:
@@ -125,10 +125,8 @@ class Smoother:
         """One smoothing step of ``x (n,)`` or ``(n, m)``; ``(b, n, m)`` for ``b`` clouds, padded to
         the largest.
         """
-        if x.ndim <= 2 and self.matrix.ndim == 2:
+        if x.ndim <= 2:
             return self.matrix @ x
-        if self.matrix.ndim == 3:
-            return (self.matrix @ x.reshape(*self.matrix.shape[:2], -1)).reshape(x.shape)
         if x.ndim == 3 and self.clouds and not self.each.equal:
             return self.each.padded(self.matrix @ self.each.stacked(x))
         return (self.matrix @ x.reshape(self.n, -1)).reshape(x.shape)
@@ -169,25 +167,12 @@ class Smoother:
             **{name: value.to(device=device, dtype=kinds[name]) for name, value in held.items()},
         )
 
-    def dense(self) -> Smoother:
-        """The same operator of ``b`` clouds of one size as matrices ``(b, n, n)``: faster for small
-        ones on a GPU.
-        """
-        if self.matrix.layout == torch.strided:
-            return self
-        n = self.n // max(1, len(self.clouds))
-        rows, columns, values = self.entries()
-        full = torch.zeros((self.n // n, n, n), dtype=self.dtype, device=self.device)
-        full[rows // n, rows % n, columns % n] = values
-        return replace(self, matrix=full)
-
     def single(self) -> Smoother:
         """The same operator of a stack of one cloud as that of a cloud: a sparse matrix, one number
         as its step.
         """
         graph = None if self.graph is None else replace(self.graph, clouds=())
-        matrix = self.matrix[0].to_sparse_csr() if self.matrix.ndim == 3 else self.matrix
-        return replace(self, matrix=matrix, graph=graph, step_time=float(self.step_time), clouds=())
+        return replace(self, graph=graph, step_time=float(self.step_time), clouds=())
 
     def entries(self) -> tuple[Tensor, Tensor, Tensor]:
         """Rows, columns and values of the stored entries, in the order of the rows."""
@@ -302,42 +287,30 @@ def rows_of(matrix: Tensor) -> Tensor:
 
 
 def conjugate_gradients(
-    times: Apply,
-    nearly: Apply,
-    residual: Tensor,
-    target: Tensor,
-    steps: int,
-    each: Segments,
-    least: Apply | None,
-) -> tuple[Tensor, Tensor]:
+    times: Apply, nearly: Apply, residual: Tensor, target: Tensor, steps: int, each: Segments
+) -> Tensor:
     """The solution ``(n,)`` of ``A x = residual``, for many problems at once, each of which ends on
-    its own.
+    its own: where ``<r, nearly r>`` is at most ``target (b,)``.
 
-    ``times`` is A, ``nearly`` about its inverse. Problems end where ``<r, nearly r>``, returned as
-    well, is at most ``target (b,)``, or where the curvature ``<d, A d>`` of a direction is at most
-    ``least(d)``: what they ask for then lies in the null space.
+    ``times`` is A, ``nearly`` about its inverse.
     """
     solution, direction = torch.zeros_like(residual), torch.zeros_like(residual)
     last = torch.full_like(target, torch.inf)
     every = 1 if residual.device.type == "cpu" else 4  # to look is to wait for the device
-    curved = torch.ones_like(target, dtype=torch.bool)
     for number in range(steps):
         near = nearly(residual)
         size = each.inner(residual, near)
-        going = (size > target) & curved
+        going = size > target
         if number % every == 0 and not bool(going.any()):
             break
         direction = torch.addcmul(
             near, each.spread(torch.where(going, size / last, 0.0)), direction
         )
         image, last = times(direction), size
-        bent = each.inner(direction, image)
-        if least is not None:
-            curved &= bent > least(direction)
-        step = each.spread(torch.where(going & curved, size / bent, 0.0))
-        solution = torch.addcmul(solution, step, direction)
-        residual = torch.addcmul(residual, step, image, value=-1)
-    return solution, size
+        step = torch.where(going, size / each.inner(direction, image), 0.0)
+        solution = torch.addcmul(solution, each.spread(step), direction)
+        residual = torch.addcmul(residual, each.spread(step), image, value=-1)
+    return solution
 
 
 def symmetric_matrix(edges: Edges, off: Tensor, diagonal: Tensor) -> Tensor:

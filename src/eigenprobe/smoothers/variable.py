@@ -33,7 +33,6 @@ class VariableBandwidth:
     floor: float = 0.0
 
 
-ORDINARY = 20.0  # dimensions up to which powers of densities are numbers
 KERNEL = VariableBandwidth()
 # what the pretrained weights saw
 NETWORK = VariableBandwidth(width=0.5**0.5, loops=0.0, spread=5.0, floor=0.25)
@@ -72,7 +71,7 @@ def variable_smoother(
         degree = edges.at(weight).clamp_min(tiny)
         time = mass / degree
         mass = degree * torch.maximum(time, s.floor * _per_cloud(time, graph))
-    if dimension > ORDINARY and not bool((torch.isfinite(mass) & (mass > 0)).all()):
+    if not bool((torch.isfinite(mass) & (mass > 0)).all()):
         raise InputError(
             f"densities of dimension {dimension:g} are beyond all numbers here: pass a lower "
             "dimension"
