@@ -15,10 +15,11 @@ and all where the nearest lie in a line.
 
     |x - x_i| <= d_i / 2       d_i: distance to the last neighbour in the list of point i
 
-A point that is not in the list lies beyond d_i, and is nearer than x_i to no place of that disc:
-there the list tells the cell exactly, and beyond the cell is cut off.  So cells also end at the
-edge of a surface, at holes and wherever points are missing, at a distance that follows the density
-around.
+A point that is not in the list is nearer than x_i to no place of that disc: there the list tells
+the cell exactly, and beyond the cell is cut off.  A cell that is cut off ends a little beyond its
+point, at the edge of the surface, but never before the middle of the way to a neighbour: where one
+lies outwards, in a view from one side, beside holes and in scan lines, points are missing rather
+than the surface.
 
 How much length, area or volume a cloud covers:
 
@@ -63,6 +64,9 @@ class CellRule:
     nearest: int = 13  # that are looked at first: 6 share an edge of an even cell, on average
     # first over sixth distance of a point among those: .5 and more if even, .14 if random
     irregular: float = 0.4
+    # how far an open cell reaches outwards at least, over how far inwards: 0 on an edge, 1 for
+    # pixels
+    outward: float = 0.3
     along: float = 0.3  # tangential share of an offset to a neighbour on the same sheet
     # 4 det / trace^2 of the moments of the nearest below which they lie in a line
     thin: float = 0.3
@@ -84,15 +88,16 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
     near = near if field is None else near.stretched_along(field, frames)
     frames, thin = planar_frames(near, frames)
     if points.shape[1] > 2:
-        edges, weight = cell_edges(near, frames, thin)
-        chord = points[edges.tail] - points[edges.head]
-        frames = edge_frames(chord, edges, weight, 2, frames)
-    edges, weight = _joined(near, *cell_edges(near, frames, thin), frames)
+        cells = cell_edges(near, frames, thin)
+        chord = points[cells.edges.tail] - points[cells.edges.head]
+        frames = edge_frames(chord, cells.edges, cells.weight, 2, frames)
+    cells = _joined(near, cell_edges(near, frames, thin), frames)
+    edges, weight, rim = cells
     chord = points[edges.tail] - points[edges.head]
     length2 = chord.square().sum(1)
     if field is not None:
         length2 = edge_directions(chord, edges, frames, settings, field)[2]
-    return Stencil(edges, weight, length2, edges.at(weight * length2) / 4)
+    return Stencil(edges, weight, length2, edges.at(weight * length2) / 4 + rim)
 
 
 def planar_frames(near: Neighbours, frames: Tensor) -> tuple[Tensor, Tensor]:
@@ -111,7 +116,17 @@ def planar_frames(near: Neighbours, frames: Tensor) -> tuple[Tensor, Tensor]:
     return frames, thin
 
 
-def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor) -> tuple[Edges, Tensor]:
+class CellEdges(NamedTuple):
+    """Edges of Voronoi cells, their weights ``(e,)``, and areas ``(n,)`` between points and the
+    edge of a surface.
+    """
+
+    edges: Edges
+    weight: Tensor
+    rim: Tensor
+
+
+def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor) -> CellEdges:
     """Edges of the Voronoi cells of points, weighted by the mean of the cells of both ends.
 
     An end whose list does not have the other says nothing: dense points do not see the sparse side
@@ -119,16 +134,17 @@ def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor) -> tuple[Edges, T
     """
     k, n = near.indices.shape[1], len(thin)
     few = min(CELLS.nearest, k)
-    weight = near.offsets.new_zeros((n, k))
-    reach = weight.new_zeros(n)
+    weight, rim = near.offsets.new_zeros((n, k)), near.offsets.new_zeros(n)
+    reach = torch.full_like(rim, torch.inf)
 
     def measure(rows: Tensor, count: int) -> None:
         block = rows_at_once(thin.device, 4 * count)  # x, y, squares and ends of every neighbour
         for part in rows.split(block):
             planes = _Planes.of(near, part, frames[part], count)
-            radius = near.distances[part, -1].to(planes.x) / (2 * planes.spacing)
-            sides, far = _measured(planes, _ends(planes), radius)
+            radius = near.distances[part, -1] / (2 * planes.spacing)
+            sides, width, far = _measured(planes, _ends(planes), radius)
             weight[part, :count] = sides.mT.to(weight)
+            rim[part] = (width * planes.spacing.square()).to(rim)
             reach[part] = (far * planes.spacing).to(reach)
 
     ratio = near.distances[:, 0] / near.distances[:, min(RING, k) - 1]
@@ -148,7 +164,7 @@ def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor) -> tuple[Edges, T
     own, other = kept.nonzero()[:, 0], near.indices[kept]
     for part in (says[place] == 1).nonzero()[:, 0].split(rows_at_once(thin.device, k)):
         says[place[part]] += (near.indices[other[part]] == own[part, None]).any(1)
-    return edges, total / says
+    return CellEdges(edges, total / says, rim)
 
 
 class _Planes(NamedTuple):
@@ -220,28 +236,70 @@ def _ends(planes: _Planes) -> Tensor:
     return torch.stack([ahead, behind])
 
 
-def _measured(planes: _Planes, ends: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
+def _measured(planes: _Planes, ends: Tensor, radius: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Lengths of the edges of each cell over the distances of its neighbours ``(k, r)``, from the
-    ``ends`` on the bisectors, and the farthest corners ``(r,)`` of the cells that a ``radius (r,)``
-    cuts off.
+    ``ends`` on the bisectors; areas at the edge of the surface and farthest corners ``(r,)``.
+
+    Beyond the radius a cell is cut off: it may be open.
     """
-    squared, tiny = planes.squared, torch.finfo(planes.x.dtype).tiny
+    x, y, squared, same = planes[:4]
+    tiny, rounding = torch.finfo(x.dtype).tiny, 32 * torch.finfo(x.dtype).eps
     limit = (radius.square() / squared.clamp_min(tiny) - 0.25).clamp_min(tiny).sqrt()
     high, low = torch.minimum(ends[0] / 2, limit), -torch.minimum(ends[1] / 2, limit)
-    # not the corner of a grid
-    seen = planes.same & (high - low > 32 * torch.finfo(limit.dtype).eps)
-    corner = squared.detach() * (0.25 + torch.maximum(high, -low).detach().square())
-    reach = torch.where(seen, corner, 0.0).amax(0).sqrt()
-    return torch.where(seen, high - low, 0.0), reach
+    seen = same & (high - low > rounding)  # not the corner of a grid
+    reach = (
+        torch.where(seen, squared * (0.25 + torch.maximum(high, -low).square()), 0.0)
+        .detach()
+        .amax(0)
+        .sqrt()
+    )
+    rim = torch.zeros_like(radius)
+    ended = (seen & ((high >= limit) | (low <= -limit))).any(0).nonzero()[:, 0]
+    if len(ended):
+        top, bottom, width = _ended(*(part[:, ended] for part in (x, y, high, low, seen)))
+        high, low = (whole.index_copy(1, ended, own) for whole, own in ((high, top), (low, bottom)))
+        rim = rim.index_copy(0, ended, width)
+    return torch.where(seen, (high - low).clamp_min(0.0), 0.0), rim, reach
 
 
-def _joined(near: Neighbours, edges: Edges, weight: Tensor, frames: Tensor) -> tuple[Edges, Tensor]:
+def _ended(
+    x: Tensor, y: Tensor, high: Tensor, low: Tensor, asked: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The ends of the edges of open cells, at a line outwards (neighbours ``(x, y) (k, r)`` lie
+    inwards), and the rim.
+
+    The rim is the area between the point and the line: edges of the cell do not count it, ``sum_j
+    w_ij |l_ij|^2 / 4``.
+    """
+    tiny = torch.finfo(x.dtype).tiny
+    share = asked / (x.square() + y.square()).clamp_min(tiny).sqrt()
+    inward = torch.stack([(x * share).sum(0), (y * share).sum(0)])
+    inward = inward / inward.norm(dim=0).clamp_min(tiny)
+    # <inward, p>, <inward, J p>
+    along, slope = (x * inward[0] + y * inward[1], x * inward[1] - y * inward[0])
+    inside = torch.where(asked, along / 2 + torch.maximum(high * slope, low * slope), 0.0)
+    outermost = torch.where(asked, -along / 2, 0.0)  # the middle of the way to a neighbour
+    reach = torch.maximum(CELLS.outward * inside.amax(0), outermost.amax(0))
+    end = -(reach + along / 2) / torch.where(slope == 0, 1.0, slope)
+    cut = asked & (low < end) & (end < high) & (slope != 0)
+    high = torch.where(asked & (slope < 0), torch.minimum(high, end), high)
+    low = torch.where(asked & (slope > 0), torch.maximum(low, end), low)
+    # <J inward, p / 2 + end J p>, on either side of the point
+    across = torch.where(cut, end * along - slope / 2, 0.0)
+    width = across.clamp_min(0.0).amax(0) + (-across).clamp_min(0.0).amax(0)
+    return high, low, torch.where(cut.sum(0) > 1, width * reach / 2, 0.0)
+
+
+def _joined(near: Neighbours, cells: CellEdges, frames: Tensor) -> CellEdges:
     """With edges between parts that those of the cells leave apart."""
+    edges, weight, rim = cells
     joined = bridged(near, edges, frames)
     if joined is edges:
-        return edges, weight
+        return cells
     known = torch.isin(joined.head * joined.n + joined.tail, edges.head * edges.n + edges.tail)
-    return joined, weight.new_full((len(joined),), CELLS.bridge).masked_scatter(known, weight)
+    return CellEdges(
+        joined, weight.new_full((len(joined),), CELLS.bridge).masked_scatter(known, weight), rim
+    )
 
 
 # cells that are measured: their sizes vary by half, so the ratio is good to .6 per cent
