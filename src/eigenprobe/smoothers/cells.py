@@ -11,9 +11,14 @@ tangent plane:
 whatever the density and however much closer points lie along one direction than across it (scan
 lines).  Weights are the mean of what the cells of both ends say, and the mass is the area of the
 cells.  The nearest few are looked at, further ones where a cell of a random cloud may have more,
-and all where the nearest lie in a line.  A cell that none of them closes ends a little beyond its
-point, at the edge of the surface; farther out where points get sparse towards the edges, as in a
-view from one side, and in scan lines and at steps of the density, where points are missing rather
+and all where the nearest lie in a line.
+
+    |x - x_i| <= d_i / 2       d_i: distance to the last neighbour in the list of point i
+
+A point that is not in the list is nearer than x_i to no place of that disc: there the list tells
+the cell exactly, and beyond the cell is cut off.  A cell that is cut off ends a little beyond its
+point, at the edge of the surface, but never before the middle of the way to a neighbour: where one
+lies outwards, in a view from one side, beside holes and in scan lines, points are missing rather
 than the surface.
 
 How much length, area or volume a cloud covers:
@@ -29,7 +34,7 @@ points (the mass); their sum is fixed by the cells of a sample of them, as the r
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -57,13 +62,10 @@ class CellRule:
     """Constants of the cells of a surface."""
 
     nearest: int = 13  # that are looked at first: 6 share an edge of an even cell, on average
-    # of a cell, over the mean distance to the six nearest: radius exp(growth unevenness) is 1.5 in
-    # an even cloud, 2.2 in a random one, and ends no cell in the view of a scanner
-    radius: float = 1.26
-    growth: float = 2.5
     # first over sixth distance of a point among those: .5 and more if even, .14 if random
     irregular: float = 0.4
-    # how far an open cell reaches outwards, over how far inwards: 0 on an edge, 1 for pixels
+    # how far an open cell reaches outwards at least, over how far inwards: 0 on an edge, 1 for
+    # pixels
     outward: float = 0.3
     along: float = 0.3  # tangential share of an offset to a neighbour on the same sheet
     # 4 det / trace^2 of the moments of the nearest below which they lie in a line
@@ -83,16 +85,13 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
     """
     near, frames = first_frames(graph, 2)
     points = graph.points
-    sorted_ = replace(graph, indices=near.indices, distances=near.distances)
-    radius = CELLS.radius * torch.exp(CELLS.growth * sorted_.unevenness)
-    radius = graph.each.spread(radius)
     near = near if field is None else near.stretched_along(field, frames)
     frames, thin = planar_frames(near, frames)
     if points.shape[1] > 2:
-        cells = cell_edges(near, frames, thin, radius)
+        cells = cell_edges(near, frames, thin)
         chord = points[cells.edges.tail] - points[cells.edges.head]
         frames = edge_frames(chord, cells.edges, cells.weight, 2, frames)
-    cells = _joined(near, cell_edges(near, frames, thin, radius), frames)
+    cells = _joined(near, cell_edges(near, frames, thin), frames)
     edges, weight, rim = cells
     chord = points[edges.tail] - points[edges.head]
     length2 = chord.square().sum(1)
@@ -127,9 +126,8 @@ class CellEdges(NamedTuple):
     rim: Tensor
 
 
-def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, radius: Tensor) -> CellEdges:
-    """Edges of the Voronoi cells of points, weighted by the mean of the cells of both ends; cells
-    end at a ``radius (n,)`` over the spacing.
+def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor) -> CellEdges:
+    """Edges of the Voronoi cells of points, weighted by the mean of the cells of both ends.
 
     An end whose list does not have the other says nothing: dense points do not see the sparse side
     of a step.
@@ -143,7 +141,8 @@ def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, radius: Tensor) -
         block = rows_at_once(thin.device, 4 * count)  # x, y, squares and ends of every neighbour
         for part in rows.split(block):
             planes = _Planes.of(near, part, frames[part], count)
-            sides, width, far = _measured(planes, _ends(planes), radius[part].to(planes.x))
+            radius = near.distances[part, -1] / (2 * planes.spacing)
+            sides, width, far = _measured(planes, _ends(planes), radius)
             weight[part, :count] = sides.mT.to(weight)
             rim[part] = (width * planes.spacing.square()).to(rim)
             reach[part] = (far * planes.spacing).to(reach)
@@ -278,9 +277,9 @@ def _ended(
     inward = inward / inward.norm(dim=0).clamp_min(tiny)
     # <inward, p>, <inward, J p>
     along, slope = (x * inward[0] + y * inward[1], x * inward[1] - y * inward[0])
-    reach = CELLS.outward * torch.where(
-        asked, along / 2 + torch.maximum(high * slope, low * slope), 0.0
-    ).amax(0)
+    inside = torch.where(asked, along / 2 + torch.maximum(high * slope, low * slope), 0.0)
+    outermost = torch.where(asked, -along / 2, 0.0)  # the middle of the way to a neighbour
+    reach = torch.maximum(CELLS.outward * inside.amax(0), outermost.amax(0))
     end = -(reach + along / 2) / torch.where(slope == 0, 1.0, slope)
     cut = asked & (low < end) & (end < high) & (slope != 0)
     high = torch.where(asked & (slope < 0), torch.minimum(high, end), high)
