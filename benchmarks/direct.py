@@ -90,7 +90,7 @@ def direct(points: torch.Tensor) -> None:
 
 def staged(points: torch.Tensor) -> dict[str, float]:
     """Seconds of the same in three steps, for the profile."""
-    from eigenprobe.cloud.arranged import arrange
+    from eigenprobe.cloud.cloud import arrange
     from eigenprobe.eigen import solve
     from eigenprobe.host.threads import limited_threads
     from eigenprobe.smoothers import NEIGHBOURS, build_smoother

@@ -29,7 +29,7 @@ from scipy.sparse.linalg import lobpcg
 from threadpoolctl import threadpool_limits
 
 from benchmarks.record import facts, ratios, spread, turns, write
-from eigenprobe.cloud.arranged import arrange
+from eigenprobe.cloud.cloud import arrange
 from eigenprobe.eigen import solve
 from eigenprobe.eigen.problem import SparseOperator
 from eigenprobe.neighbors.layout import as_scipy
@@ -113,7 +113,7 @@ def peer(
 
 def _laplacian(smoother: Smoother) -> tuple[Any, np.ndarray]:
     assert smoother.mass is not None
-    laplacian = SparseOperator(smoother.matrix, None, smoother.leaving).laplacian()
+    laplacian = SparseOperator(smoother.matrix, None, smoother.degree).laplacian()
     return as_scipy(laplacian), smoother.mass.sqrt().numpy()[:, None]
 
 

@@ -30,10 +30,10 @@ from eigenprobe.host.files import write_npz
 from eigenprobe.neighbors.graph import Graph
 from eigenprobe.probes import Probes, first_mass, prefix_errors
 from eigenprobe.training import Batch, FitSettings, ManifoldData, RunSettings, SpectralModule, train
-from eigenprobe.training.data import Fresh, PaperDraw
+from eigenprobe.training.data import FreshClouds, PaperDraw
 from eigenprobe_lab.evaluation.samples import Sample
 from eigenprobe_lab.evaluation.unseen import polynomials
-from eigenprobe_lab.paper.overfit import RUN, SETTINGS, Watched, feedforward, measure_bases
+from eigenprobe_lab.paper.overfit import RUN, SETTINGS, MonitoredRun, feedforward, measure_bases
 
 BINS = 8
 STEPS = (10, 20, 40)
@@ -174,7 +174,7 @@ def train_and_measure(
         run.where.type == "cuda",
     )
     assert paper is not None
-    watched = Watched(sample, run)
+    watched = MonitoredRun(sample, run)
     vertices, local = watched.vertices, watched.local
     network = networks.build(preset, 3, k, torch.Generator().manual_seed(settings.seed))
     options: dict[str, Any] = {
@@ -191,7 +191,7 @@ def train_and_measure(
         if rule
         else SpectralModule(network, **options)
     )
-    source = Fresh(
+    source = FreshClouds(
         watched.frame(vertices, torch.float32),
         paper,
         min(settings.size or len(vertices), len(vertices)),

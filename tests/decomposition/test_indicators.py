@@ -85,7 +85,7 @@ def test_values_far_apart_have_the_eigenvalues_of_lapack(what: str, seed: int) -
     basis = ep.decompose(x, 10, smoother="symmetric", **{what: values})
     smoother = basis.smoother
     gap = -smoother.matrix.to_dense()
-    gap.diagonal().copy_(smoother.leaving)
+    gap.diagonal().copy_(smoother.degree)
     expected = torch.linalg.eigvalsh((gap + gap.mT) / 2)[:10].numpy() / float(smoother.step_time)
     expected += smoother.lowest or 0.0
     np.testing.assert_allclose(basis.eigenvalues[1:], expected[1:], rtol=1e-3)

@@ -83,7 +83,7 @@ def test_a_line_with_spacings_of_all_sizes(seed: int) -> None:
 
 def test_many_vectors_of_a_surface(rng: np.random.Generator) -> None:
     smoother = build_smoother(torch.from_numpy(c.random_sphere(1200, rng)))
-    operator = SparseOperator(smoother.matrix, None, smoother.leaving)
+    operator = SparseOperator(smoother.matrix, None, smoother.degree)
     exact = torch.linalg.eigvalsh(operator.laplacian().to_dense())
     for k in (20, 60, 140):
         pairs = solve(smoother, k)
@@ -103,7 +103,7 @@ def ring(n: int, rng: np.random.Generator, spread: float) -> Smoother:
 def test_gaps_of_masses_that_differ_by_decades(spread: float, rng: np.random.Generator) -> None:
     """Far below the residual of other solvers they are those of LAPACK."""
     smoother = ring(400, rng, spread)
-    gap = SparseOperator(smoother.matrix, None, smoother.leaving).laplacian().to_dense()
+    gap = SparseOperator(smoother.matrix, None, smoother.degree).laplacian().to_dense()
     exact = torch.linalg.eigvalsh(gap)
     for k in (1, 2, 6):
         found = solve(smoother, k)

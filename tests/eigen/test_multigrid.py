@@ -54,7 +54,7 @@ def test_aggregates_are_connected_and_cover_all(rng) -> None:
 def test_levels_keep_null_vectors_and_cycles_invert(rng) -> None:
     """The coarse problem is ``P^T S P``, null vectors come back exactly, a cycle contracts."""
     smoother = build_smoother(torch.from_numpy(c.random_sphere(3000, rng)))
-    operator = SparseOperator(smoother.matrix, None, smoother.leaving)
+    operator = SparseOperator(smoother.matrix, None, smoother.degree)
     known = null_vectors(smoother, 1)[0]
     levels = hierarchy(operator.laplacian(), known, 10)
     assert len(levels) > 1 and len(levels[-1].known) < len(levels[0].known) / 3

@@ -16,7 +16,7 @@ from tests import clouds as c
 def test_eigenvalues_are_those_of_lanczos(rng: np.random.Generator) -> None:
     points = c.random_sphere(7000, rng) * rng.random((7000, 1)) ** (1 / 3) * [1.0, 1.2, 2.0]
     smoother = build_smoother(torch.from_numpy(points))
-    laplacian = as_scipy(SparseOperator(smoother.matrix, None, smoother.leaving).laplacian())
+    laplacian = as_scipy(SparseOperator(smoother.matrix, None, smoother.degree).laplacian())
     exact = np.sort(eigsh(laplacian.tocsc(), 20, sigma=-1e-6, tol=1e-12)[0])[1:]
     pairs = solve(smoother, 20)
     assert pairs.solver == "nested"

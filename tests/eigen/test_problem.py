@@ -107,7 +107,7 @@ def test_dimension_is_that_of_the_graph() -> None:
 
 def test_weyls_law_finds_the_gaps_of_even_points() -> None:
     smoother = build_smoother(torch.from_numpy(c.fibonacci_sphere(1500)))
-    operator = SparseOperator(smoother.matrix, laplacian_diagonal=smoother.leaving)
+    operator = SparseOperator(smoother.matrix, laplacian_diagonal=smoother.degree)
     exact = torch.linalg.eigvalsh(operator.laplacian().to_dense())
     for k in (16, 25, 49):
         assert 0.8 < float(operator.weyl_gap(k)[0] / exact[k - 1 : k + 1].mean()) < 1.25

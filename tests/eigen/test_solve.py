@@ -55,7 +55,7 @@ def exact_gaps(smoother: Smoother, k: int) -> np.ndarray:
     """Of ``L v = lambda M v``, by Lanczos on many points; LAPACK on ``M v = (L + a M) v / (lambda +
     a)`` sees small eigenvalues beside points of hardly any mass.
     """
-    laplacian = as_scipy(SparseOperator(smoother.matrix, None, smoother.leaving).laplacian())
+    laplacian = as_scipy(SparseOperator(smoother.matrix, None, smoother.degree).laplacian())
     if smoother.n > 1500:
         return np.sort(eigsh(laplacian.tocsc(), k, sigma=-1e-6, tol=1e-13, ncv=80)[0])
     root, step = smoother.mass.double().sqrt().numpy(), float(smoother.step_time)

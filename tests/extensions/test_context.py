@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from eigenprobe import networks
-from eigenprobe.cloud.arranged import arrange
+from eigenprobe.cloud.cloud import arrange
 from eigenprobe.extensions import ContextExtension, NeighbourhoodExtension, outputs
 from eigenprobe.smoothers import neighbourhood_smoother
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe.cloud.arranged import Arranged, arrange
+from eigenprobe.cloud.cloud import CloudGraph, arrange
 from eigenprobe.eigen.solve import solve
 from eigenprobe.errors import InputError
 from eigenprobe.extensions import NeighbourhoodExtension
@@ -82,7 +82,7 @@ def test_nystrom_divides_by_the_eigenvalue_of_the_average(points: torch.Tensor) 
     pairs = solve(smoother, 5)
     vectors = pairs.vectors / root
     average = 2 * (smoother.apply(pairs.vectors) / root) - vectors
-    cloud = Arranged(points, Frame(torch.zeros_like(points[0]), 1.0), graph=graph)
+    cloud = CloudGraph(points, Frame(torch.zeros_like(points[0]), 1.0), graph=graph)
     extension = NeighbourhoodExtension.of(cloud, smoother, vectors, pairs.factors)
     torch.testing.assert_close(average, extension.factors * vectors, atol=1e-4, rtol=0)
     low = NeighbourhoodExtension.of(
@@ -108,7 +108,7 @@ def test_ties_do_not_depend_on_the_batch(rng: np.random.Generator) -> None:
 
 def _extension(points: torch.Tensor, k: int) -> NeighbourhoodExtension:
     frame = Frame(torch.zeros_like(points[0]), 1.0)
-    cloud = Arranged(points, frame, graph=build_graph(points, k))
+    cloud = CloudGraph(points, frame, graph=build_graph(points, k))
     smoother = neighbourhood_smoother(cloud.graph)
     pairs = solve(smoother, 4)
     return NeighbourhoodExtension.of(

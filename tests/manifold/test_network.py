@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from eigenprobe.cloud.arranged import arrange
+from eigenprobe.cloud.cloud import arrange
 from eigenprobe.manifold import solvers as network
 from eigenprobe.smoothers import neighbourhood_smoother
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from eigenprobe.cloud.arranged import arrange, fingerprints
+from eigenprobe.cloud.cloud import arrange, fingerprints
 
 
 def test_fingerprints_are_equal_for_equal_rows_alone(generator: torch.Generator) -> None:

@@ -30,7 +30,7 @@ def test_a_laplacian_smoother_is_its_formula(rng: np.random.Generator) -> None:
     root = np.sqrt(mass.numpy())
     expected = np.eye(4) - step * (np.diag(w.sum(1)) - w) / np.outer(root, root)
     np.testing.assert_allclose(smoother.matrix.to_dense().numpy(), expected)
-    np.testing.assert_allclose(smoother.leaving.numpy(), step * rate)
+    np.testing.assert_allclose(smoother.degree.numpy(), step * rate)
     assert smoother.step_time == pytest.approx(step) and smoother.kind == "adaptive"
     np.testing.assert_allclose(smoother.mass.numpy(), mass.numpy() / mass.sum().item())
     empty = laplacian_smoother(

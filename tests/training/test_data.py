@@ -12,7 +12,7 @@ from eigenprobe.errors import EigenprobeWarning
 from eigenprobe.points import Frame
 from eigenprobe.probes.probes import Probes
 from eigenprobe.smoothers import build_smoother
-from eigenprobe.training.data import Fresh, ManifoldData, Pool, ProbeSettings, prepare
+from eigenprobe.training.data import FreshClouds, ManifoldData, Pool, ProbeSettings, prepare
 from eigenprobe.training.fit import FitSettings, fit_network
 from eigenprobe.training.runs import RunSettings, train
 from tests.lab.paper.test_overfit import ellipsoid
@@ -39,14 +39,14 @@ def test_a_fresh_sampling_for_every_step_is_the_same_in_a_resumed_run():
     points = 50 * ellipsoid()
     frame = Frame.of(points)
     first, again = (
-        Fresh(frame(points, torch.float32), Probes(5, steps=2, k=6, sigma=0.1), 100, seed=3)
+        FreshClouds(frame(points, torch.float32), Probes(5, steps=2, k=6, sigma=0.1), 100, seed=3)
         for _ in range(2)
     )
     assert first.at(0).points.shape == (1, 100, 3)
     assert not torch.equal(first.at(0).points, first.at(1).points)
     assert torch.equal(first.at(200).points, again.at(200).points)  # asked out of order
     assert float(first.at(0).points.norm(dim=-1).max()) == pytest.approx(1, abs=0.1)
-    uniform = Fresh(
+    uniform = FreshClouds(
         frame(points, torch.float32), Probes(5, steps=2, k=6, sigma=0.1), 100, how="uniform"
     )
     spacing = [
@@ -60,7 +60,7 @@ def test_a_fresh_sampling_for_every_step_is_the_same_in_a_resumed_run():
 def test_samplings_of_one_step_are_smoothed_each_on_its_own_graph(size):
     points = ellipsoid(400)
     probes = Probes(5, steps=2, k=6, sigma=0.1)
-    source = Fresh(
+    source = FreshClouds(
         Frame.of(points)(points, torch.float32), probes, size, seed=3, how="uniform", clouds=3
     )
     batch = source.at(2)
@@ -72,7 +72,7 @@ def test_samplings_of_one_step_are_smoothed_each_on_its_own_graph(size):
     expected = probes.draw(batch.points, torch.Generator().manual_seed(0))
     torch.testing.assert_close(batch.probes(torch.Generator().manual_seed(0)), expected)
     assert not torch.equal(expected[0], expected[1])
-    again = Fresh(
+    again = FreshClouds(
         Frame.of(points)(points, torch.float32), probes, size, seed=3, how="uniform", clouds=3
     )
     assert torch.equal(again.at(200).points, source.at(200).points)

@@ -2,7 +2,7 @@
 inspection, outliers, the sample, short-cut edges; farthest points.
 """
 
-from .arranged import Arranged, Placed, arrange
+from .cloud import Cloud, CloudGraph, arrange
 from .farthest import farthest_points
 from .inspection import Inspection, find_outliers, inspect
 from .sample import WorkingSample, working_sample

@@ -45,7 +45,7 @@ from ..neighbors.graph import (
     undirected,
 )
 from ..neighbors.layout import Segments, canonical_pose, principal_axes
-from .arranged import Arranged
+from .cloud import CloudGraph
 from .farthest import farthest_points
 from .network import SHIPPED, SUSPICION, ShortcutNetwork, Suspects, Suspicion, read_shortcut
 from .quadrics import without_noise
@@ -82,8 +82,8 @@ Neighbours = Literal["learned", "plain"] | int
 
 
 def without_short_cuts(
-    cloud: Arranged, neighbours: Neighbours | None = None, dimension: float | None = None
-) -> tuple[Arranged, float]:
+    cloud: CloudGraph, neighbours: Neighbours | None = None, dimension: float | None = None
+) -> tuple[CloudGraph, float]:
     """The cloud with the short-cuts cut from its graph and its noise removed, and its dimension;
     `"learned"` is the default.
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud.arranged import Placed
+from ..cloud.cloud import Cloud
 from ..cloud.edges import Neighbours
 from ..eigen import RitzPairs, basis_of, rotate, solve, with_derivatives
 from ..errors import InputError, heard_warnings, near
@@ -416,7 +416,7 @@ METHODS: dict[Method, Callable[[Tensor, Origin, Request], Basis]] = {
 
 
 def _rotation(
-    smoother: Smoother, cloud: Placed, request: Request, moving: bool
+    smoother: Smoother, cloud: Cloud, request: Request, moving: bool
 ) -> tuple[RitzPairs, Facts, float]:
     """The closed-form optimum, of the smoother's probes or of given ones, facts about it, and the
     eigenvalue after the last one, which derivatives ask for (where points are ``moving``)."""

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud.arranged import Arranged, Placed, arrange
+from ..cloud.cloud import Cloud, CloudGraph, arrange
 from ..cloud.edges import Neighbours, without_short_cuts
 from ..cloud.inspection import LEAST, Inspection, find_outliers, inspect, removable
 from ..cloud.sample import WorkingSample, working_sample
@@ -187,10 +187,10 @@ def _with_given_smoother(x: Tensor, wanted: OperatorSettings, k: int) -> Prepare
         raise InputError(
             "anisotropy changes the weights of a smoother: not together with a given one"
         )
-    return _altered(Prepared(Placed.plain(x), given), wanted, k)
+    return _altered(Prepared(Cloud.plain(x), given), wanted, k)
 
 
-def _inspect(x: Tensor, cloud: Arranged, wanted: OperatorSettings) -> Inspection | None:
+def _inspect(x: Tensor, cloud: CloudGraph, wanted: OperatorSettings) -> Inspection | None:
     """How a curve, surface or solid was sampled; None of few points and of other operators."""
     if not wanted.is_plain and isinstance(wanted.resolution, int):
         raise InputError("a resolution is known to the plain operator of adaptive weights only")
@@ -203,7 +203,7 @@ def _inspect(x: Tensor, cloud: Arranged, wanted: OperatorSettings) -> Inspection
 
 
 def _sample(
-    x: Tensor, cloud: Arranged, inspection: Inspection, wanted: OperatorSettings
+    x: Tensor, cloud: CloudGraph, inspection: Inspection, wanted: OperatorSettings
 ) -> WorkingSample | None:
     """The sample of a cloud, or None where it is the cloud."""
     if wanted.resolution == "all":
@@ -237,7 +237,7 @@ def _check_resolution(resolution: Resolution, n: int, d: int) -> None:
         )
 
 
-def _operator(cloud: Arranged, wanted: OperatorSettings, k: int) -> Prepared:
+def _operator(cloud: CloudGraph, wanted: OperatorSettings, k: int) -> Prepared:
     """The smoother of a cloud, after its edges are judged."""
     assert not isinstance(wanted.smoother, Smoother)
     dimension = wanted.dimension

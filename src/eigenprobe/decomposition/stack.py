@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud.arranged import Arranged, Placed
+from ..cloud.cloud import Cloud, CloudGraph
 from ..cloud.edges import without_short_cuts
 from ..eigen import basis_of, rotate
 from ..eigen.solve import block_columns, solve_each
@@ -120,7 +120,7 @@ def solve_stack(clouds: Sequence[Tensor], request: Request) -> list[Basis | None
         some = iter(solve_stack(chosen, request) if chosen else [])
         return [next(some) if fitting else None for fitting in graph]
     ready, _ = without_short_cuts(
-        Arranged.plain(graph.points, graph=graph), request.operator.neighbours, 2.0
+        CloudGraph.plain(graph.points, graph=graph), request.operator.neighbours, 2.0
     )
     smoother, stacked = balanced_smoother(ready.graph, 2.0), graph.each
     generator = torch.Generator(points.device).manual_seed(request.seed)
@@ -134,7 +134,7 @@ def solve_stack(clouds: Sequence[Tensor], request: Request) -> list[Basis | None
     )
     result: list[Basis | None] = []
     for i, (x, order) in enumerate(zip(clouds, orders, strict=True)):
-        cloud = Placed(x, frames[i], None if order is None else order.argsort(), order, cuts[i])
+        cloud = Cloud(x, frames[i], None if order is None else order.argsort(), order, cuts[i])
         kernel, info = KernelExtension(cloud.points, vectors[i, : len(x)]), {"components": parts[i]}
         basis = basis_of(turned.of(i, len(x)), smoother, cloud, extension=kernel, info=info)
         result.append(replace(basis, source=OperatorSource(request.operator)))

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud.arranged import Placed
+from ..cloud.cloud import Cloud
 from ..errors import warn
 from ..neighbors.graph import Edges
 from ..smoothers import Smoother
@@ -41,7 +41,7 @@ def with_derivatives(
     basis: Basis,
     rotation: RitzPairs,
     smoother: Smoother,
-    cloud: Placed,
+    cloud: Cloud,
     points: Tensor,
     following: float,
 ) -> Basis:

@@ -151,7 +151,7 @@ def solve_each(
 
     Vectors ``(b, most, k)`` float64, zero in the rows that pad a cloud, and gaps ``(b, k)``.
     """
-    work = SparseOperator(smoother.matrix, None, smoother.leaving, smoother.clouds)
+    work = SparseOperator(smoother.matrix, None, smoother.degree, smoother.clouds)
     known, parts = null_vectors(smoother, k)
     wanted = tuple(k - count for count in parts)
     guard = block_columns(k) - max(wanted)
@@ -264,7 +264,7 @@ def _posed(
         graph, dtype = operator.graph, operator.dtype
         if graph is None or not graph.ordered:
             order = memory_order(operator.matrix, None if graph is None else graph.points)
-        work = SparseOperator(operator.matrix, order, operator.leaving)
+        work = SparseOperator(operator.matrix, order, operator.degree)
     else:
         work = FunctionOperator(operator.apply_symmetric, operator.n, operator.device)
         dtype = operator.dtype

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis, Extension
-from ..cloud.arranged import Placed
+from ..cloud.cloud import Cloud
 from ..errors import RankError
 from ..host.files import Facts
 from ..smoothers import Smoother
@@ -289,7 +289,7 @@ def _finish(q: Tensor, gaps: Tensor, smoother: Smoother, k: int) -> RitzPairs:
 def basis_of(
     pairs: RitzPairs,
     smoother: Smoother,
-    cloud: Placed,
+    cloud: Cloud,
     *,
     extension: Extension | None = None,
     info: Facts | None = None,

@@ -37,7 +37,7 @@ from torch.nn.functional import embedding_bag
 
 from .. import networks
 from ..basis import extension
-from ..cloud.arranged import Arranged, fingerprints
+from ..cloud.cloud import CloudGraph, fingerprints
 from ..errors import InputError
 from ..host.files import Facts
 from ..host.weights import with_weights
@@ -160,7 +160,7 @@ class NeighbourhoodExtension:
 
     @classmethod
     def of(
-        cls, cloud: Arranged, smoother: Smoother, values: Tensor, mu: Tensor
+        cls, cloud: CloudGraph, smoother: Smoother, values: Tensor, mu: Tensor
     ) -> NeighbourhoodExtension:
         """From a cloud and its smoother, vectors V ``(n, K)`` and their eigenvalues mu ``(K,)``."""
         graph = smoother.known_graph

@@ -24,7 +24,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..cloud.arranged import Arranged
+from ..cloud.cloud import CloudGraph
 from ..errors import InputError, warn
 from ..host.device import resolved
 from ..host.progress import reports_to
@@ -566,7 +566,7 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _cloud(
         self, rows: Rows, limit: int, rng: Any, neighbors: Any
-    ) -> tuple[Arranged, Smoother | None]:
+    ) -> tuple[CloudGraph, Smoother | None]:
         """The rows that are fitted with their neighbours, and the walk of given affinities; metric
         and scale are chosen for them."""
         n = rows.shape[0]
@@ -621,7 +621,7 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             sample = torch.where(empty[:, None], torch.from_numpy(self._blank).to(sample), sample)
         return sample
 
-    def _solve(self, cloud: Arranged, smoother: Smoother | None = None) -> None:
+    def _solve(self, cloud: CloudGraph, smoother: Smoother | None = None) -> None:
         k, seed = self.n_components, self._seed
         if k >= (distinct := cloud.graph.n):
             raise InputError(f"n_components must be below the {distinct} distinct rows, got {k}")

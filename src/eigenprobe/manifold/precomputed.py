@@ -21,7 +21,7 @@ from scipy.sparse import csr_matrix, diags, identity
 from sklearn.neighbors import sort_graph_by_row_values
 from torch import Tensor
 
-from ..cloud.arranged import Arranged, distinct
+from ..cloud.cloud import CloudGraph, distinct
 from ..errors import InputError, held_warnings, warn
 from ..host.validation import as_array
 from ..neighbors.candidates import nearest_others
@@ -44,7 +44,7 @@ def arranged(
     metric: Metric,
     options: dict[str, Any] | None = None,
     frame: Frame | None = None,
-) -> Arranged:
+) -> CloudGraph:
     """Rows ``(n, d)``, copies of one once, and their ``k`` nearest: by angle, by Euclidean
     distance, by a metric that scikit-learn or pynndescent knows or by a function of two rows.
 
@@ -82,19 +82,19 @@ def arranged(
             )
         indices, distances = without_self(indices.to(x.device), distances.clamp_min(0).to(x))
     graph = Graph(x, indices, distances, metric, options=options)
-    return Arranged(points, frame, rows, kept, graph=graph)
+    return CloudGraph(points, frame, rows, kept, graph=graph)
 
 
 def by_distances(
     matrix: Any, k: int | None, points: Tensor, metric: Metric = "precomputed"
-) -> Arranged:
+) -> CloudGraph:
     """The ``k`` smallest distances of every row (or all that each row has) of a matrix ``(n, n)``,
     whole or sparse; their ``points (n, d)`` have no columns where they are not known."""
     indices, distances = nearest_entries(matrix, k)
     frame = _frame(points, metric)
     distances = distances / (frame.scale if metric == "euclidean" else 1.0)
     lists = (indices.to(points.device), distances.to(points.device))
-    return Arranged(points, frame, graph=Graph(frame(points, torch.float32), *lists, metric))
+    return CloudGraph(points, frame, graph=Graph(frame(points, torch.float32), *lists, metric))
 
 
 def listed(neighbors: tuple[Any, Any], n: int) -> csr_matrix:
@@ -170,7 +170,7 @@ def check_square(matrix: Any, name: str) -> csr_matrix:
     return there
 
 
-def by_affinities(matrix: Any, device: torch.device) -> tuple[Arranged, Smoother]:
+def by_affinities(matrix: Any, device: torch.device) -> tuple[CloudGraph, Smoother]:
     """A symmetric matrix of affinities of at least 0, whole or sparse, and a step of its walk that
     stays where it is half of the time: eigenvalues are those of ``I - R^-1 W``."""
     weights = check_square(matrix, "affinities")
@@ -187,7 +187,7 @@ def by_affinities(matrix: Any, device: torch.device) -> tuple[Arranged, Smoother
     nothing = torch.empty((len(degree), 0), device=device)
     graph = Graph(nothing, nothing.long(), nothing, AFFINITY)
     smoother = Smoother("affinities", half, graph, mass, 0.5, dimension=1.0)
-    return Arranged(nothing, _frame(nothing, AFFINITY), graph=graph), smoother
+    return CloudGraph(nothing, _frame(nothing, AFFINITY), graph=graph), smoother
 
 
 def _frame(points: Tensor, metric: Metric) -> Frame:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud.arranged import Arranged
+from ..cloud.cloud import CloudGraph
 from ..eigen import basis_of, rotate, solve
 from ..errors import InputError, RankError
 from ..extensions import ContextExtension, NeighbourhoodExtension, outputs
@@ -37,7 +37,7 @@ PRINCIPAL = 32  # principal coordinates that are averaged
 DENSE_ROWS = 2500
 
 
-def fit_direct(cloud: Arranged, smoother: Smoother, count: int, seed: int) -> Basis:
+def fit_direct(cloud: CloudGraph, smoother: Smoother, count: int, seed: int) -> Basis:
     """``count`` leading vectors in closed form."""
     generator = torch.Generator().manual_seed(seed)
     pairs = solve(smoother, count, tol=TOLERANCE, generator=generator)
@@ -47,7 +47,7 @@ def fit_direct(cloud: Arranged, smoother: Smoother, count: int, seed: int) -> Ba
     return basis_of(found, smoother, cloud, extension=extension, info=info)
 
 
-def facts(cloud: Arranged, smoother: Smoother) -> Facts:
+def facts(cloud: CloudGraph, smoother: Smoother) -> Facts:
     """Separate parts, and the time of a step in the caller's units: mu = 1 - eigenvalue *
     step_time."""
     time = float(smoother.step_time) * cloud.frame.scale**2
@@ -64,7 +64,7 @@ class Training(NamedTuple):
 
 
 def fit_by_network(
-    cloud: Arranged, smoother: Smoother, count: int, seed: int, training: Training
+    cloud: CloudGraph, smoother: Smoother, count: int, seed: int, training: Training
 ) -> Basis:
     """``count`` vectors of a cloud by a network that is trained on it."""
     features, root = context_features(smoother), smoother.mass.double().sqrt()

@@ -334,7 +334,7 @@ def inputs(points: Tensor, smoother: Smoother, pose: Tensor | None = None) -> In
     scale = torch.stack([fine, cubic], -1).div(smoother.each.counts[:, None]).log()
     whole = torch.cat([scale, variance], -1)[:, None].expand(-1, x.shape[1], -1)
     # How coarse the sampling is here: the log of the local time against its mean.
-    time, each = 1 / smoother.known_leaving, smoother.each  # 1 - A_ii is a step over the local time
+    time, each = 1 / smoother.known_degree, smoother.each  # 1 - A_ii is a step over the local time
     coarse = each.padded((time / each.spread(each.mean(time))).log())[..., None].clamp(-3, 3)
     waves = [(3 * x).sin(), (3 * x).cos(), (6 * x).sin(), (6 * x).cos()]
     parts = [x, *waves, basis.clamp(-6, 6), late.clamp(-6, 6), 4 * drift, coarse, whole]

@@ -42,7 +42,7 @@ from scipy.sparse import csr_matrix, diags_array, eye_array
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud.arranged import Placed
+from ..cloud.cloud import Cloud
 from ..cloud.edges import Neighbours
 from ..cloud.sample import WorkingSample
 from ..decomposition import OperatorSettings, Parts, Resolution, Space, geometry_of, prepare
@@ -219,7 +219,7 @@ def _at_members(
     return csr_matrix(whole), mass[rows] * shares
 
 
-def matrices(cloud: Placed, smoother: Smoother) -> tuple[csr_matrix, csr_matrix]:
+def matrices(cloud: Cloud, smoother: Smoother) -> tuple[csr_matrix, csr_matrix]:
     """``L`` and ``M`` of all given points, float64 scipy CSR."""
     if not smoother.symmetric:
         raise InputError(
@@ -233,7 +233,7 @@ def matrices(cloud: Placed, smoother: Smoother) -> tuple[csr_matrix, csr_matrix]
     degree: np.ndarray = np.bincount(rows, weight, minlength=smoother.n)
     if smoother.lowest is not None:
         degree = mass * (
-            smoother.known_leaving.double().cpu().numpy() / float(smoother.step_time)
+            smoother.known_degree.double().cpu().numpy() / float(smoother.step_time)
             + smoother.lowest
         )
     weights = csr_matrix((weight, (rows, columns)), shape=(smoother.n, smoother.n))
@@ -251,7 +251,7 @@ def matrices(cloud: Placed, smoother: Smoother) -> tuple[csr_matrix, csr_matrix]
     return stiffness * to_given, csr_matrix(diags_array(mass * size_given))
 
 
-def traced_matrices(cloud: Placed, smoother: Smoother, origin: Origin) -> tuple[Tensor, Tensor]:
+def traced_matrices(cloud: Cloud, smoother: Smoother, origin: Origin) -> tuple[Tensor, Tensor]:
     """``L`` and ``M`` as torch CSR with derivatives with respect to the given points; neighbours
     are held fixed.
     """
@@ -335,7 +335,7 @@ def gradient(
     return directions, tuple(as_given(part, origin) for part in parts)
 
 
-def gradients(cloud: Placed, smoother: Smoother) -> tuple[np.ndarray, list[csr_matrix]]:
+def gradients(cloud: Cloud, smoother: Smoother) -> tuple[np.ndarray, list[csr_matrix]]:
     """Frames and gradient at all given points, float64 numpy and scipy CSR."""
     graph = smoother.known_graph
     if graph.metric != "euclidean":

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..cloud.arranged import Placed, arrange
+from ..cloud.cloud import Cloud, arrange
 from ..cloud.edges import without_short_cuts
 from ..errors import InputError
 from ..neighbors.graph import Graph, build_graph, cloud_dimensions
@@ -43,7 +43,7 @@ LOCAL = 30
 class Batch:
     """Clouds in their frames, what the network sees of them, and their averaging operator."""
 
-    clouds: list[Placed]
+    clouds: list[Cloud]
     points: Tensor  # (b, n, 3) in their frames, float32, padded to the largest
     operator: Smoother  # of stacked surfaces; else of the only cloud
     components: list[int]
@@ -65,7 +65,7 @@ class Batch:
         if not all(surfaces):
             chosen = [x for x, ok in zip(clouds, surfaces, strict=True) if ok]
             return cls.of_surfaces(chosen)[0] if chosen else None, surfaces
-        placed = [Placed(x, frame) for x, frame in zip(clouds, frames, strict=True)]
+        placed = [Cloud(x, frame) for x, frame in zip(clouds, frames, strict=True)]
         components = each.parts(graph.truncate(NEIGHBOURS).components())
         padded = each.padded(graph.points)
         return cls(placed, padded, diffusion(graph), list(components)), surfaces

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..cloud.arranged import Arranged, Placed
+from ..cloud.cloud import Cloud, CloudGraph
 from ..errors import InputError
 from ..host.validation import as_array
 from ..neighbors.graph import Graph
@@ -118,7 +118,7 @@ def neighbours_along(anisotropy: Any, usual: int) -> int:
     return round(usual * min(1 + max(largest, 0.0), 4.0)) if largest == largest else usual
 
 
-def anisotropic_field(anisotropy: Any, cloud: Arranged, dimension: float) -> Tensor:
+def anisotropic_field(anisotropy: Any, cloud: CloudGraph, dimension: float) -> Tensor:
     """The field ``(n, d)`` along which lengths count more, at the kept points: of a field ``(N,
     d)`` at the points of the caller, or of a strength along the direction of strongest
     curvature.
@@ -141,7 +141,7 @@ def anisotropic_field(anisotropy: Any, cloud: Arranged, dimension: float) -> Ten
 
 def alter(
     smoother: Smoother,
-    cloud: Placed,
+    cloud: Cloud,
     k: int,
     *,
     potential: Any = None,
@@ -178,7 +178,7 @@ def alter(
     return smoother
 
 
-def _weights(smoother: Smoother, cloud: Placed, measure: Any) -> Tensor:
+def _weights(smoother: Smoother, cloud: Cloud, measure: Any) -> Tensor:
     """The weight of every kept point ``(n,)`` in the measure: as given, or a power of the density
     of the samples.
     """
@@ -223,38 +223,36 @@ def _remeasured(smoother: Smoother, conductance: Tensor, density: Tensor) -> Smo
 def with_potential(smoother: Smoother, potential: Tensor) -> Smoother:
     """The smoother of ``L + diag(potential)``, in the units of the smoother."""
     lowest = float(potential.min())
-    extra, leaving = potential - lowest, smoother.known_leaving / float(smoother.step_time)
-    # Gershgorin, as for the plain smoother: no eigenvalue is above twice the rate of leaving plus
+    extra, degree = potential - lowest, smoother.known_degree / float(smoother.step_time)
+    # Gershgorin, as for the plain smoother: no eigenvalue is above twice the degree plus
     # the potential.
-    step = 1 / float((2 * leaving + extra).max())
+    step = 1 / float((2 * degree + extra).max())
     kept = step / float(smoother.step_time)
-    return replace(
-        _rebuilt(smoother, kept, step * (leaving + extra)), step_time=step, lowest=lowest
-    )
+    return replace(_rebuilt(smoother, kept, step * (degree + extra)), step_time=step, lowest=lowest)
 
 
 def vanishing(smoother: Smoother, mask: Tensor) -> Smoother:
     """The smoother of functions that are 0 where the mask says."""
     free = (~mask).to(smoother.dtype)
     rows, columns, _ = smoother.entries()
-    leaving = torch.where(mask, 1.0, smoother.known_leaving)
+    degree = torch.where(mask, 1.0, smoother.known_degree)
     lowest = smoother.lowest or 0.0
     return replace(
-        _rebuilt(smoother, free[rows] * free[columns], leaving), lowest=lowest, fixed=mask
+        _rebuilt(smoother, free[rows] * free[columns], degree), lowest=lowest, fixed=mask
     )
 
 
-def _rebuilt(smoother: Smoother, factor: Tensor | float, leaving: Tensor) -> Smoother:
-    """The same pattern with entries off the diagonal multiplied by a factor, and ``1 - leaving`` on
+def _rebuilt(smoother: Smoother, factor: Tensor | float, degree: Tensor) -> Smoother:
+    """The same pattern with entries off the diagonal multiplied by a factor, and ``1 - degree`` on
     it.
     """
     rows, columns, values = smoother.entries()
-    values = torch.where(rows == columns, (1 - leaving)[rows], values * factor)
+    values = torch.where(rows == columns, (1 - degree)[rows], values * factor)
     matrix = csr(smoother.matrix.crow_indices(), columns, values, (smoother.n, smoother.n))
-    return replace(smoother, matrix=matrix, leaving=leaving, edges=None)
+    return replace(smoother, matrix=matrix, degree=degree, edges=None)
 
 
-def _mask(smoother: Smoother, cloud: Placed, boundary: Any) -> Tensor:
+def _mask(smoother: Smoother, cloud: Cloud, boundary: Any) -> Tensor:
     """Where functions vanish, per kept point ``(n,)``."""
     if isinstance(boundary, str):
         if boundary != "dirichlet":

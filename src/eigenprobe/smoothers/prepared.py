@@ -1,7 +1,7 @@
 """Points or a graph -> smoother; and what made a basis: the prepared cloud and its smoother, kept
 or built again.
 
-A smoother works on distinct points in memory order and in a frame of size one (`cloud.arranged`).
+A smoother works on distinct points in memory order and in a frame of size one (`cloud.cloud`).
 Seen from the points of the caller, with r the rank of a row among the kept points and s the scale
 of the frame,
 
@@ -23,7 +23,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
-from ..cloud.arranged import Arranged, Placed
+from ..cloud.cloud import Cloud, CloudGraph
 from ..cloud.inspection import Inspection
 from ..cloud.sample import WorkingSample
 from ..errors import InputError
@@ -158,7 +158,7 @@ def balanced_smoother(
     return smoother if field is None else replace(smoother, density=1 + field.norm(dim=1))
 
 
-def traced_stencil(points: Tensor, cloud: Placed, smoother: Smoother) -> Stencil:
+def traced_stencil(points: Tensor, cloud: Cloud, smoother: Smoother) -> Stencil:
     """The stencil of the cloud with derivatives with respect to its ``points (N, d)``, in its
     frame.
 
@@ -186,7 +186,7 @@ def laplacian_stencil(
 class Prepared:
     """A cloud in its frame and in memory order, and the smoother of its kept points."""
 
-    cloud: Placed
+    cloud: Cloud
     smoother: Smoother
     sample: WorkingSample | None = None  # of the given points, where the cloud is not all of them
     inspection: Inspection | None = None  # how the given points were sampled
@@ -243,7 +243,7 @@ def without_rows(made: Prepared, lost: Tensor) -> Prepared:
         "kept": None if cloud.kept is None else (given.cumsum(0) - 1)[cloud.kept[kept]],
         "short_cuts": _pairs(cloud.short_cuts, place),
     }
-    if isinstance(cloud, Arranged):
+    if isinstance(cloud, CloudGraph):
         own["graph"] = graph
     return replace(made, cloud=replace(cloud, **own), smoother=smoother)
 
@@ -281,7 +281,7 @@ def _smoother_rows(smoother: Smoother, kept: Tensor, place: Tensor) -> Smoother:
     ends = place[rows[inside]], place[columns[inside]]
     own: dict[str, Any] = {
         name: value[kept]
-        for name in ("mass", "leaving", "density", "fixed")
+        for name in ("mass", "degree", "density", "fixed")
         if (value := getattr(smoother, name)) is not None
     }
     if (edges := smoother.edges) is not None:

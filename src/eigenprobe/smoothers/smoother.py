@@ -57,7 +57,7 @@ class Smoother:
     sums to 1 per cloud.
 
     ``clouds`` are the sizes of stacked clouds (empty: one cloud), and ``step_time`` is then a
-    tensor with a number per cloud. ``leaving (n,)`` is ``1 - A_ii`` without its cancellation, where
+    tensor with a number per cloud. ``degree (n,)`` is ``1 - A_ii`` without its cancellation, where
     it is known. ``lowest`` is a number where a potential or boundary was added (`alteration`):
     eigenvalues are counted from it, and ``sqrt(mass)`` is not fixed. ``density (n,)`` is the mass
     of a unit of length, area or volume, where the measure is another one.
@@ -70,7 +70,7 @@ class Smoother:
     step_time: Any
     dimension: float
     clouds: tuple[int, ...] = ()
-    leaving: Tensor | None = None
+    degree: Tensor | None = None
     lowest: float | None = None
     density: Tensor | None = None
     fixed: Tensor | None = None  # (n,) bool: where functions vanish
@@ -84,10 +84,10 @@ class Smoother:
         return self.graph
 
     @property
-    def known_leaving(self) -> Tensor:
+    def known_degree(self) -> Tensor:
         """``1 - A_ii (n,)``, from the matrix where it is not known better."""
-        if self.leaving is not None:
-            return self.leaving
+        if self.degree is not None:
+            return self.degree
         rows, columns, values = self.entries()
         loop = rows == columns
         return torch.ones_like(self.mass, dtype=values.dtype).index_add_(
@@ -155,10 +155,7 @@ class Smoother:
         """The same operator on another device or in another precision (the graph stays where it
         is).
         """
-        kinds = {
-            **dict.fromkeys(("matrix", "mass", "leaving", "density"), dtype),
-            "step_time": None,
-        }
+        kinds = {**dict.fromkeys(("matrix", "mass", "degree", "density"), dtype), "step_time": None}
         held: dict[str, Any] = {
             name: value for name in kinds if isinstance(value := getattr(self, name), Tensor)
         }
@@ -356,7 +353,7 @@ def laplacian_smoother(
     clouds = Segments(sizes or (edges.n,), mass.device)
     steps = 0.5 / clouds.padded(rate).amax(1)
     each, normalised = clouds.spread(steps), mass / clouds.spread(clouds.sum(mass))
-    leaving, step = each * rate, steps if sizes else float(steps.detach())
+    degree, step = each * rate, steps if sizes else float(steps.detach())
     off = weight * (mass[edges.head] * mass[edges.tail]).rsqrt() * each[edges.head]
-    matrix = symmetric_matrix(edges, off, 1 - leaving)
-    return Smoother(kind, matrix, graph, normalised, step, dimension, sizes, leaving, edges=edges)
+    matrix = symmetric_matrix(edges, off, 1 - degree)
+    return Smoother(kind, matrix, graph, normalised, step, dimension, sizes, degree, edges=edges)

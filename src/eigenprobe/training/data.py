@@ -7,8 +7,8 @@ Where the smoother knows the mass, the network learns the unnormalised functions
 depend on the sampling, and ``Q = M^{1/2} V`` carries the sampling.  A `row` smoother knows no mass:
 the weight is None and ``q_1`` learns it.  A network trained over many samplings of one surface
 averages the sampling noise of each graph away, so its basis can be better than the closed form of
-any single one.  With `n >= N` the pool is the cloud itself.  `Fresh` draws a new sampling for every
-step, as the paper does.  The paper's probes live in the frame of the cloud, of radius one.
+any single one.  With `n >= N` the pool is the cloud itself.  `FreshClouds` draws a new sampling for
+every step, as the paper does.  The paper's probes live in the frame of the cloud, of radius one.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def resample(
 
 
 @dataclass
-class Fresh:
+class FreshClouds:
     """``clouds`` samplings of their own for every step, as in the paper, with the paper's probes on
     them.
 
@@ -255,7 +255,7 @@ class Fresh:
             return self.probes.graph(samples).parts()
         return [self.probes.graph(each) for each in samples.split(self.clouds)]
 
-    def to(self, device: torch.device | str) -> Fresh:
+    def to(self, device: torch.device | str) -> FreshClouds:
         """The same samplings, drawn on a device."""
         if self.points.device != torch.device(device):
             self.points, self._chunk = self.points.to(device), (-1, [])

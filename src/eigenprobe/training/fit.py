@@ -18,7 +18,7 @@ from torch import Tensor
 
 from .. import networks
 from ..basis import Basis
-from ..cloud.arranged import Placed
+from ..cloud.cloud import Cloud
 from ..eigen import basis_of, orthonormalise, rotate
 from ..errors import InputError, RankError
 from ..extensions import NetworkExtension
@@ -26,7 +26,17 @@ from ..host.threads import now
 from ..points import Frame
 from ..probes import Objective, Projection, visible_scales
 from ..smoothers import KINDS, Kind, Smoother
-from .data import Batch, Fresh, ManifoldData, Pool, ProbeSettings, Source, Subset, prepare, resample
+from .data import (
+    Batch,
+    FreshClouds,
+    ManifoldData,
+    Pool,
+    ProbeSettings,
+    Source,
+    Subset,
+    prepare,
+    resample,
+)
 from .module import Optimisation, SpectralModule
 from .runs import RunSettings, train
 
@@ -236,7 +246,7 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
     source: Source = Pool(pool, settings.seed)
     if settings.resamplings == "fresh" and probes.paper is not None:
         size = pool[0].points.shape[1]
-        source = Fresh(
+        source = FreshClouds(
             frame(cloud, torch.float32),
             probes.paper,
             size,
@@ -324,5 +334,5 @@ def network_basis(
     found = rotate(q, smoother, k, gaps=gaps, turn=turn)
     extension = function.rotated(torch.linalg.lstsq(columns, found.q).solution)
     info = {"method": "network", "ritz": turn}
-    cloud = Placed.plain(points.double())
+    cloud = Cloud.plain(points.double())
     return basis_of(found, smoother, cloud, extension=extension, info=info)

@@ -72,7 +72,7 @@ class Optimisation:
         return floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * done))
 
 
-class Mixed(nn.Module):
+class MixedPrecision(nn.Module):
     """The network under autocast, features back in float32: one callable to capture as a graph."""
 
     def __init__(self, network: nn.Module, precision: Literal["32", "bf16"]) -> None:
@@ -91,12 +91,12 @@ class Mixed(nn.Module):
         return features.float() if enabled else features
 
 
-class Whole(nn.Module):
+class ForwardPass(nn.Module):
     """The whole forward pass of a batch, from its points and the seeds of its probes to its losses
     ``(b,)``.
     """
 
-    def __init__(self, mixed: Mixed, objective: Objective, probes: Probes) -> None:
+    def __init__(self, mixed: MixedPrecision, objective: Objective, probes: Probes) -> None:
         super().__init__()
         self.mixed, self.objective, self.probes = mixed, objective, probes
 
@@ -126,7 +126,7 @@ class SpectralModule(pl.LightningModule):
         patience: int = 50,
     ) -> None:
         super().__init__()
-        self.mixed = Mixed(network, precision)
+        self.mixed = MixedPrecision(network, precision)
         self.objective = objective or Objective()
         self.optimisation = optimisation or Optimisation()
         self.accelerate, self.seed = accelerate, seed
@@ -136,7 +136,7 @@ class SpectralModule(pl.LightningModule):
         self.register_buffer("skipped", torch.zeros(2), persistent=False)  # in all, in a row
         self._reported = 0
         # In a list, since as an attribute it would be a second copy of the network's parameters.
-        self._whole: list[Whole] = []
+        self._whole: list[ForwardPass] = []
 
     @property
     def network(self) -> nn.Module:
@@ -247,7 +247,7 @@ class SpectralModule(pl.LightningModule):
             self.mixed.train()
             drawn, points = batch.probes, batch.points.clone()
             if isinstance(drawn, PaperDraw) and drawn.probes.alike:
-                whole = Whole(self.mixed, self.objective, drawn.probes)
+                whole = ForwardPass(self.mixed, self.objective, drawn.probes)
                 seeds = drawn.probes.seeds(
                     drawn.graph, torch.Generator(points.device).manual_seed(self.seed)
                 )

@@ -83,7 +83,7 @@ def shortened(settings: FitSettings, steps: int | None) -> FitSettings:
     return replace(settings, optimisation=replace(schedule, steps=steps, anneal=ends))
 
 
-class Watched:
+class MonitoredRun:
     """A sample in the frame of its vertices, and a run that keeps the cosines with the oracle at
     every ``validate_every`` steps."""
 
@@ -116,7 +116,7 @@ def learn_their_way(
     """Train as the paper does and measure at the sample: rows of the trained network, its controls
     and closed form.
     """
-    watched = Watched(sample, run)
+    watched = MonitoredRun(sample, run)
     settings = replace(
         settings, size=None if settings.size is None else min(settings.size, sample.shape.n)
     )

@@ -30,10 +30,10 @@ from eigenprobe.training import (
     SpectralModule,
     train,
 )
-from eigenprobe.training.data import Fresh, PaperDraw
+from eigenprobe.training.data import FreshClouds, PaperDraw
 
 from ..evaluation.samples import Sample
-from .overfit import RUN, Watched, feedforward, measure_bases
+from .overfit import RUN, MonitoredRun, feedforward, measure_bases
 from .variants import PostNorm
 
 POINTS = 2500
@@ -45,7 +45,7 @@ SCHEDULE = Optimisation(
 METHOD = "the released way"
 
 
-class Resampled(Fresh):
+class Resampled(FreshClouds):
     """A new sampling for every step; neighbours and number of steps are drawn for the batch."""
 
     def at(self, step: int) -> Batch:
@@ -91,7 +91,7 @@ def learn_released(
 
     ``sizes`` are those of `PostNorm`.
     """
-    watched, gpu = Watched(sample, run), run.where.type == "cuda"
+    watched, gpu = MonitoredRun(sample, run), run.where.type == "cuda"
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network = PostNorm(k, **sizes)

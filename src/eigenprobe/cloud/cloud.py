@@ -22,7 +22,7 @@ from ..points import Frame, check_count
 
 
 @dataclass(frozen=True)
-class Placed:
+class Cloud:
     """``given`` points in the caller's units, and their ``frame``; ``rows`` and ``kept`` are None
     where nothing was moved or merged."""
 
@@ -72,7 +72,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Arranged(Placed):
+class CloudGraph(Cloud):
     """With the ``graph`` of the kept points in the frame; a length below ``same``, of that to the
     last neighbour, is that to a copy."""
 
@@ -88,7 +88,7 @@ def arrange(
     *,
     frame: Frame | None = None,
     dtype: torch.dtype = torch.float64,
-) -> Arranged:
+) -> CloudGraph:
     """The distinct points of a cloud ``(N, d)`` with their ``neighbours`` nearest, enough of them
     for ``k`` vectors.
 
@@ -105,7 +105,7 @@ def arrange(
         rows, kept = (place, first) if rows is None or kept is None else (place[rows], kept[first])
         moved = moved[first]
     graph = build_graph(moved, min(neighbours, len(moved) - 1), metric=metric, ordered=ordered)
-    return Arranged(given, frame, rows, kept, graph=graph)
+    return CloudGraph(given, frame, rows, kept, graph=graph)
 
 
 def distinct(points: Tensor) -> tuple[Tensor, Tensor] | None:
