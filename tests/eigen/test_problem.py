@@ -132,3 +132,18 @@ def test_null_vectors_are_constants_of_the_parts(k, rng) -> None:
     for rows, count in zip(known.split(sizes), parts, strict=True):
         gram = torch.diag((torch.arange(min(k, 3)) < count).double())
         torch.testing.assert_close(rows.mT @ rows, gram, atol=1e-12, rtol=0)
+
+
+def test_an_expander_is_one_though_its_edges_are_long_paths(rng: np.random.Generator) -> None:
+    """Six random partners of each of 400 points, three edges away: a line as far as two edges
+    reach."""
+    n = 400
+    near = np.stack([rng.permutation(n) for _ in range(3)], 1)
+    one, other = np.repeat(np.arange(n), 3), near.ravel()
+    first = n + np.arange(3 * n)
+    pairs = [(one, first), (first, first + 3 * n), (first + 3 * n, other)]
+    head, tail = (torch.from_numpy(np.concatenate(each)) for each in zip(*pairs))
+    rows, columns = torch.cat([head, tail]), torch.cat([tail, head])
+    whole = torch.sparse_coo_tensor(torch.stack([rows, columns]), torch.ones(len(rows)))
+    loops = torch.sparse_coo_tensor(torch.arange(7 * n).expand(2, -1), torch.ones(7 * n))
+    assert SparseOperator((whole + loops).coalesce().to_sparse_csr().double()).dimension > 2

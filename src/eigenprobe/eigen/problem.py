@@ -213,11 +213,12 @@ class SparseOperator:
     @cached_property
     def dimension(self) -> float:
         """The power by which neighbourhoods grow: that of a grid with the same numbers of points
-        within r edges of one, ``|B_r| = (2 r + 1)^d``, the larger of those that r = 1, 2 and r =
-        2, 4 give, the median over eight points, rounded.
+        within r edges of one, ``|B_r| = (2 r + 1)^d``, the largest of those that r = 1, 2, then 2,
+        4 and 4, 8 give, the median over eight points, rounded.
 
         It is 1 on the graph of a curve and 2 on that of a surface, however many edges a point has,
-        and far more on an expander, which every factor and coarse level fills in.
+        and far more on an expander, which every factor and coarse level fills in. Within a cluster
+        of a table the neighbours share theirs: such a graph shows what it is from r = 4 on.
         """
         count = 8
         first = torch.arange(count, device=self.device)
@@ -225,12 +226,14 @@ class SparseOperator:
         ball[(2 * first + 1) * self.n // (2 * count), first] = 1
         pattern = with_values(self.single, torch.ones_like(self.single.values()))
         sizes = []
-        for _ in range(4):
+        for _ in range(8):
             ball = ((pattern @ ball) > 0).to(ball)
             sizes.append(ball.sum(0).log())
-        one, two, _, four = sizes
-        near, far = (two - one) / math.log(5 / 3), (four - two) / math.log(9 / 5)
-        return round(float(near.maximum(far).median()))
+        powers = [
+            (sizes[2 * r - 1] - sizes[r - 1]) / math.log((4 * r + 1) / (2 * r + 1))
+            for r in (1, 2, 4)
+        ]
+        return round(float(torch.stack(powers).amax(0).median()))
 
     def weyl_gap(self, count: int, dimension: int = 2) -> Tensor:
         """About the gap of number ``count`` of every cloud ``(b,)``, if they are surfaces of even

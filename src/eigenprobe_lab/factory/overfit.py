@@ -22,6 +22,7 @@ class OverfitRecipe(FitSettings):
     k: int = 50
     validate_every: int = 0
     checkpoint_every: int = 200
+    accumulate: int = 1
 
     def __post_init__(self) -> None:
         if not self.shape:
@@ -31,7 +32,7 @@ class OverfitRecipe(FitSettings):
 @recipe_kind("overfit", OverfitRecipe)
 def _overfit(recipe: OverfitRecipe, out: Path, how: RunSettings) -> Path:
     """Train, then write ``basis.safetensors`` and ``summary.json``."""
-    own = ("validate_every", "checkpoint_every")
+    own = ("validate_every", "checkpoint_every", "accumulate")
     run = replace(how, **{name: getattr(recipe, name) for name in own})
     points = torch.as_tensor(load(str(recipe.shape)).vertices).float()
     basis = fit_network(points, recipe.k, settings=recipe, run=run, device=how.device)
