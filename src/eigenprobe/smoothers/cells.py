@@ -17,9 +17,9 @@ and all where the nearest lie in a line.
 
 A point that is not in the list is nearer than x_i to no place of that disc: there the list tells
 the cell exactly, and beyond the cell is cut off.  A cell that is cut off ends a little beyond its
-point, at the edge of the surface, but never before the middle of the way to a neighbour: where one
-lies outwards, in a view from one side, beside holes and in scan lines, points are missing rather
-than the surface.
+point, at the edge of the surface, but not before the middle of the way to a neighbour with which
+it shares an edge: where one lies outwards, in a view from one side, beside holes and in scan lines,
+points are missing rather than the surface.
 
 How much length, area or volume a cloud covers:
 
@@ -244,7 +244,8 @@ def _measured(planes: _Planes, ends: Tensor, radius: Tensor) -> tuple[Tensor, Te
     """
     x, y, squared, same = planes[:4]
     tiny, rounding = torch.finfo(x.dtype).tiny, 32 * torch.finfo(x.dtype).eps
-    limit = (radius.square() / squared.clamp_min(tiny) - 0.25).clamp_min(tiny).sqrt()
+    limit = radius.square() / squared.clamp_min(tiny) - 0.25  # 0 of the last neighbour of the list
+    limit = torch.where(limit > rounding, limit, tiny).sqrt()
     high, low = torch.minimum(ends[0] / 2, limit), -torch.minimum(ends[1] / 2, limit)
     seen = same & (high - low > rounding)  # not the corner of a grid
     reach = (
@@ -278,7 +279,10 @@ def _ended(
     # <inward, p>, <inward, J p>
     along, slope = (x * inward[0] + y * inward[1], x * inward[1] - y * inward[0])
     inside = torch.where(asked, along / 2 + torch.maximum(high * slope, low * slope), 0.0)
-    outermost = torch.where(asked, -along / 2, 0.0)  # the middle of the way to a neighbour
+    # The middle of the way to a neighbour; no farther than the edge to it is long, which may be
+    # nothing but rounding.
+    length = (high - low) * (x.square() + y.square()).clamp_min(tiny).sqrt()
+    outermost = torch.where(asked, torch.minimum(-along / 2, length), 0.0)
     reach = torch.maximum(CELLS.outward * inside.amax(0), outermost.amax(0))
     end = -(reach + along / 2) / torch.where(slope == 0, 1.0, slope)
     cut = asked & (low < end) & (end < high) & (slope != 0)
