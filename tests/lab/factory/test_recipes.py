@@ -34,7 +34,7 @@ def test_mistakes_are_named(tmp_path):
         "probes.paper.sigma=wide": r"sigma must be .* a pair of finite numbers or None, got 'wide'",
         "steps": "key=value",
         "k.more=1": "not a section",
-        "held_out=true": "held_out must be a whole number, got True",
+        "clouds=true": "clouds must be a whole number, got True",
     }
     for change, message in mistakes.items():
         with pytest.raises(InputError, match=message) as error:
