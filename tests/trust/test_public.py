@@ -228,7 +228,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "find_shapes": (geometry.find_shapes, {"paths": ["nowhere"]}),
         "diffusionnet_operators": (
             interop.diffusionnet_operators,
-            {"points": x, "k_eig": 4, "faces": None, "neighbours": None},
+            {"points": x, "k_eig": 4, "faces": None},
         ),
     }
 

@@ -23,6 +23,7 @@ LARGE = (  # all of 20,000 points take a minute
 )
 OPEN = (  # wrong in silence
     "long, even, 4000",  # two points wide, and taken for a curve
+    "box, even, 4000",  # four points thick, and taken for a surface
     "tyre, noise, 500",
     "dumbbell, steps, 500",
     "roll, steps, 1500",

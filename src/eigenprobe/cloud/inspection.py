@@ -148,7 +148,7 @@ def inspect(points: Tensor, near: Tensor, distances: Tensor) -> Inspection:
     hand; farther where the lists alone do not show a surface.
     """
     n = len(points)
-    rows = torch.arange(0, n, -(-n // SAMPLES), device=points.device)
+    rows = torch.arange(0, n, max(1, n // SAMPLES), device=points.device)
     centres = points[rows]
     counts = [round(NEAREST * 2 ** (each / 2)) for each in range(SCALES)]
     found = _table(points, centres, near[rows], distances[rows], counts[:2])

@@ -28,7 +28,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from ..cloud.quadrics import SAMPLES, fit_quadrics
+from ..cloud.quadrics import fit_quadrics
 from ..eigen.span import RitzPairs
 from ..errors import warn
 from ..neighbors.graph import Graph
@@ -37,6 +37,7 @@ from ..smoothers import BALANCED_DIMENSIONS, Smoother
 from ..smoothers.cells import open_cells
 from ..smoothers.prepared import Prepared
 
+SAMPLES = 512  # points that are looked at
 SHIPPED = Path(__file__).parent / "weights" / "doubt.safetensors"
 REASONS = {
     "resolution": "{n} points are too few for vectors that oscillate so much",
@@ -112,7 +113,7 @@ def describe(prepared: Prepared, rotation: RitzPairs, chosen: bool) -> Tensor | 
     squared = graph.distances[:, :4].square().double().mean(1)
     weighted = float((mass * squared).sum() / mass.sum())
     last = rotation.eigenvalues[min(10, len(rotation.eigenvalues) - 1)]
-    rows = torch.arange(0, n, -(-n // SAMPLES), device=graph.device)
+    rows = torch.arange(0, n, max(1, n // SAMPLES), device=graph.device)
     some = _around(graph, rows)
     tiny = torch.finfo(some.distances.dtype).tiny
     near, own = some.distances[:, :9].clamp_min(tiny), mass[rows].cpu()

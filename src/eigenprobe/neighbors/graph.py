@@ -219,6 +219,16 @@ class Graph:
         offsets = self.points[self.indices[rows, :FRAME]] - self.points[rows, None]
         return tangent_frames(offsets, self.distances[rows, :FRAME], dimension)
 
+    @cached_property
+    def unevenness(self) -> Tensor:
+        """The deviation ``(b,)`` of the logarithm of the spacing on every cloud: .07 of even
+        points, .23 of random ones on a surface.
+        """
+        squared = self.distances[:, :RING].square().mean(1)
+        spacing = squared.clamp_min(torch.finfo(squared.dtype).tiny).log() / 2
+        apart = spacing - self.each.spread(self.each.mean(spacing))
+        return self.each.mean(apart.square()).clamp_min(torch.finfo(squared.dtype).tiny).sqrt()
+
     @property
     def squared(self) -> Tensor:
         """Squared lengths ``(n, k)``; the cosine distance is one already (half of it between unit

@@ -11,15 +11,10 @@ tangent plane:
 whatever the density and however much closer points lie along one direction than across it (scan
 lines).  Weights are the mean of what the cells of both ends say, and the mass is the area of the
 cells.  The nearest few are looked at, further ones where a cell of a random cloud may have more,
-and all where the nearest lie in a line.
-
-    |x - x_i| <= d_i / 2       d_i: distance to the last neighbour in the list of point i
-
-A point that is not in the list is nearer than x_i to no place of that disc: there the list tells
-the cell exactly, and beyond the cell is cut off.  A cell that is cut off ends a little beyond its
-point, at the edge of the surface, but not before the middle of the way to a neighbour with which
-it shares an edge: where one lies outwards, in a view from one side, beside holes and in scan lines,
-points are missing rather than the surface.
+and all where the nearest lie in a line.  A cell that none of them closes ends a little beyond its
+point, at the edge of the surface; farther out where points get sparse towards the edges, as in a
+view from one side, and in scan lines and at steps of the density, where points are missing rather
+than the surface.
 
 How much length, area or volume a cloud covers:
 
@@ -34,7 +29,7 @@ points (the mass); their sum is fixed by the cells of a sample of them, as the r
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -62,10 +57,13 @@ class CellRule:
     """Constants of the cells of a surface."""
 
     nearest: int = 13  # that are looked at first: 6 share an edge of an even cell, on average
+    # of a cell, over the mean distance to the six nearest: radius exp(growth unevenness) is 1.5 in
+    # an even cloud, 2.2 in a random one, and ends no cell in the view of a scanner
+    radius: float = 1.26
+    growth: float = 2.5
     # first over sixth distance of a point among those: .5 and more if even, .14 if random
     irregular: float = 0.4
-    # how far an open cell reaches outwards at least, over how far inwards: 0 on an edge, 1 for
-    # pixels
+    # how far an open cell reaches outwards, over how far inwards: 0 on an edge, 1 for pixels
     outward: float = 0.3
     along: float = 0.3  # tangential share of an offset to a neighbour on the same sheet
     # 4 det / trace^2 of the moments of the nearest below which they lie in a line
@@ -85,13 +83,16 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
     """
     near, frames = first_frames(graph, 2)
     points = graph.points
+    sorted_ = replace(graph, indices=near.indices, distances=near.distances)
+    radius = CELLS.radius * torch.exp(CELLS.growth * sorted_.unevenness)
+    radius = graph.each.spread(radius)
     near = near if field is None else near.stretched_along(field, frames)
     frames, thin = planar_frames(near, frames)
     if points.shape[1] > 2:
-        cells = cell_edges(near, frames, thin)
+        cells = cell_edges(near, frames, thin, radius)
         chord = points[cells.edges.tail] - points[cells.edges.head]
         frames = edge_frames(chord, cells.edges, cells.weight, 2, frames)
-    cells = _joined(near, cell_edges(near, frames, thin), frames)
+    cells = _joined(near, cell_edges(near, frames, thin, radius), frames)
     edges, weight, rim = cells
     chord = points[edges.tail] - points[edges.head]
     length2 = chord.square().sum(1)
@@ -126,8 +127,9 @@ class CellEdges(NamedTuple):
     rim: Tensor
 
 
-def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor) -> CellEdges:
-    """Edges of the Voronoi cells of points, weighted by the mean of the cells of both ends.
+def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, radius: Tensor) -> CellEdges:
+    """Edges of the Voronoi cells of points, weighted by the mean of the cells of both ends; cells
+    end at a ``radius (n,)`` over the spacing.
 
     An end whose list does not have the other says nothing: dense points do not see the sparse side
     of a step.
@@ -141,8 +143,7 @@ def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor) -> CellEdges:
         block = rows_at_once(thin.device, 4 * count)  # x, y, squares and ends of every neighbour
         for part in rows.split(block):
             planes = _Planes.of(near, part, frames[part], count)
-            radius = near.distances[part, -1] / (2 * planes.spacing)
-            sides, width, far = _measured(planes, _ends(planes), radius)
+            sides, width, far = _measured(planes, _ends(planes), radius[part].to(planes.x))
             weight[part, :count] = sides.mT.to(weight)
             rim[part] = (width * planes.spacing.square()).to(rim)
             reach[part] = (far * planes.spacing).to(reach)
@@ -244,8 +245,7 @@ def _measured(planes: _Planes, ends: Tensor, radius: Tensor) -> tuple[Tensor, Te
     """
     x, y, squared, same = planes[:4]
     tiny, rounding = torch.finfo(x.dtype).tiny, 32 * torch.finfo(x.dtype).eps
-    limit = radius.square() / squared.clamp_min(tiny) - 0.25  # 0 of the last neighbour of the list
-    limit = torch.where(limit > rounding, limit, tiny).sqrt()
+    limit = (radius.square() / squared.clamp_min(tiny) - 0.25).clamp_min(tiny).sqrt()
     high, low = torch.minimum(ends[0] / 2, limit), -torch.minimum(ends[1] / 2, limit)
     seen = same & (high - low > rounding)  # not the corner of a grid
     reach = (
@@ -278,12 +278,9 @@ def _ended(
     inward = inward / inward.norm(dim=0).clamp_min(tiny)
     # <inward, p>, <inward, J p>
     along, slope = (x * inward[0] + y * inward[1], x * inward[1] - y * inward[0])
-    inside = torch.where(asked, along / 2 + torch.maximum(high * slope, low * slope), 0.0)
-    # The middle of the way to a neighbour; no farther than the edge to it is long, which may be
-    # nothing but rounding.
-    length = (high - low) * (x.square() + y.square()).clamp_min(tiny).sqrt()
-    outermost = torch.where(asked, torch.minimum(-along / 2, length), 0.0)
-    reach = torch.maximum(CELLS.outward * inside.amax(0), outermost.amax(0))
+    reach = CELLS.outward * torch.where(
+        asked, along / 2 + torch.maximum(high * slope, low * slope), 0.0
+    ).amax(0)
     end = -(reach + along / 2) / torch.where(slope == 0, 1.0, slope)
     cut = asked & (low < end) & (end < high) & (slope != 0)
     high = torch.where(asked & (slope < 0), torch.minimum(high, end), high)
