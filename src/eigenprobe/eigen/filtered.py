@@ -112,8 +112,8 @@ class _Interval(NamedTuple):
         # A covariance of low rank has its lowest Ritz values at the bottom: a filter needs room
         # below them.  The third power of what it grows by then, squared, is still a float32.
         hi = lowest.maximum(self.lo + 1e-5 * room).minimum(self.top - 1e-12)
-        # Lanczos stopped short of an isolated lowest eigenvalue, whose vector the filter has then
-        # raised.
+        # The first bounds fell short of an isolated lowest eigenvalue, whose vector the filter has
+        # then raised.
         lower = lowest - residuals[:, -1] - (self.top - lowest) / 16
         above = lowest > self.lo
         lo, hi = torch.where(above, self.lo, lower), torch.where(above, hi, self.hi)
