@@ -126,7 +126,7 @@ def train(
 ) -> list[dict[str, Any]]:
     """The paper's network on the exact loss, with q_1 learned and with it even, at some steps."""
     found: list[dict[str, Any]] = []
-    points, gpu = rows.float().to(device)[None], device.startswith("cuda")
+    points = rows.float().to(device)[None]
     batch = Batch(points, covariance=DenseCovariance(exact.float().to(device)[None]))
     for kind in ("q_1 learned", "q_1 even"):
         network: torch.nn.Module = networks.build(
@@ -142,8 +142,8 @@ def train(
             network,
             Objective("expected", "hybrid", relative=True),
             Optimisation(max(steps), 5e-4, betas=(0.9, 0.999), clip=0.01, **options),
-            precision="bf16" if gpu else "32",
-            accelerate="graph" if gpu else "none",
+            precision="auto",
+            accelerate="graph",
         )
 
         def look(network: torch.nn.Module, step: int, kind: str = kind) -> None:

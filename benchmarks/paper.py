@@ -340,7 +340,7 @@ def images_network(o: argparse.Namespace) -> None:
         # A pass over other rows takes nothing but the network: without the rows that it was trained
         # on, a small file.
         alone = NetworkExtension(
-            function.network, function.frame, function.context[:2], True, function.matrix
+            function.network, function.inputs, function.context[:2], True, function.matrix
         )
         replace(basis, points=None, extension=alone).save(results_file(f"{name}.safetensors"))
         print(f"{name}: {basis.info['steps']} steps in {clock.spent:.0f} s", flush=True)

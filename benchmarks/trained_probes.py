@@ -178,10 +178,8 @@ def train_and_measure(
     vertices, local = watched.vertices, watched.local
     network = networks.build(preset, 3, k, torch.Generator().manual_seed(settings.seed))
     options: dict[str, Any] = {
-        "precision": "bf16" if gpu else "32",
-        "accelerate": "graph" if gpu else "none",
-    }
-    options |= {
+        "precision": "auto",
+        "accelerate": "graph",
         "objective": settings.objective(),
         "optimisation": settings.schedule(preset),
         "seed": settings.seed,

@@ -41,10 +41,8 @@ FORMAT = "eigenprobe.basis/1"
 CONVERTED = ("normalized", "mass", "eigenvalues", "points", "lifted")
 STORED = (*CONVERTED, "faces", "rows", "short_cuts")
 PLACES = ("faces", "short_cuts")  # of which each number is a point of the basis
-E = TypeVar("E", bound=Any)
 A = TypeVar("A", bound=Any)  # NDArray[Any] or Tensor: the arrays of a basis
 Numpy = NDArray[Any]
-EXTENSIONS: dict[str, Any] = {}  # kind in a file -> class
 
 
 class Extension(Protocol):
@@ -52,45 +50,7 @@ class Extension(Protocol):
     ``i`` alone.
     """
 
-    @property
-    def kind(self) -> str: ...
-
     def __call__(self, points: Tensor) -> Tensor: ...
-
-    def tensors(self) -> dict[str, Tensor]: ...
-
-    def facts(self) -> Facts: ...
-
-
-def extension(found: E) -> E:
-    """Enter a class of extensions under its kind, the name that a file has for it."""
-    EXTENSIONS[found.kind] = found
-    return found
-
-
-@dataclass(frozen=True)
-class SpectralOperator(Generic[A]):
-    """The implicit operator ``left diag(values) right^T``, applied without ever forming the n x n
-    matrix.
-    """
-
-    left: A  # (n, K)
-    values: A  # (K,)
-    right: A  # (n, K)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (self.left.shape[0], self.left.shape[0])
-
-    def __matmul__(self, f: A) -> A:
-        return self.left @ _scaled(self.values, self.right.T @ f)
-
-    def to_dense(self) -> A:
-        """The n x n matrix itself: for small n and for tests."""
-        return (self.left * self.values) @ self.right.T
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.asarray(_numpy(self.to_dense()), dtype=dtype)
 
 
 @dataclass(frozen=True)
@@ -313,34 +273,6 @@ class Basis(Generic[A]):
             )
         return self.reconstruct(_scaled(gain, self.project(f)))
 
-    def operator(self, normalized: bool = True) -> SpectralOperator[A]:
-        """The operator that the basis stands for, without ever forming the ``n x n`` matrix.
-
-        Parameters
-        ----------
-        normalized
-            ``Q diag(lambda) Q^T``; else ``M^{-1/2} Q diag(lambda) Q^T M^{1/2}``, which acts on
-            functions.
-
-        Returns
-        -------
-        SpectralOperator
-            Which has ``@``, ``shape`` and ``to_dense()``.
-
-        Examples
-        --------
-        >>> from eigenprobe import decompose
-        >>> angle = np.arange(200) * np.pi / 100
-        >>> basis = decompose(np.stack([np.cos(angle), np.sin(angle)], 1), k=5)
-        >>> f = basis.vectors[:, 1]
-        >>> bool(np.allclose(basis.operator(normalized=False) @ f, f, atol=1e-2))
-        True
-        """
-        left, right = self.normalized, self.normalized
-        if not normalized:
-            left, right = self.vectors, _scaled(self.mass**0.5, right)
-        return SpectralOperator(left, self.eigenvalues, right)
-
     @validated
     def truncate(self, k: int) -> Basis[A]:
         """The basis of the first vectors only.
@@ -475,8 +407,11 @@ class Basis(Generic[A]):
         if self.source is not None and (record := self.source.record()) is not None:
             header["operator"] = record
         if self.extension is not None:
-            tensors |= {f"extension.{name}": t for name, t in self.extension.tensors().items()}
-            header["extension"] = {"kind": self.extension.kind, "facts": self.extension.facts()}
+            from .extensions.functions import packed
+
+            own, facts = packed(self.extension)
+            tensors |= {f"extension.{name}": tensor for name, tensor in own.items()}
+            header["extension"] = {"kind": facts.pop("kind"), "facts": facts}
         for name, tensor in tensors.items():
             tensors[name] = torch.as_tensor(tensor).detach().cpu().contiguous().clone()
         with atomic_path(path) as temporary:
@@ -520,10 +455,10 @@ class Basis(Generic[A]):
             _check_stored(tensors)
             extension, facts = None, header.get("extension")
             if facts is not None and facts["kind"] != "pretrained":  # a model of the third edition
-                from .extensions.functions import beginning_with  # which enters every class, too
+                from .extensions.functions import beginning_with, unpacked
 
                 own = beginning_with("extension.", tensors)
-                extension = EXTENSIONS[facts["kind"]].from_tensors(own, facts["facts"])
+                extension = unpacked(own, facts["facts"] | {"kind": facts["kind"]})
             stored: dict[str, Any] = {name: tensors.get(name) for name in STORED}
             info = dict(header.get("info", {}))
             if not 0 <= float(info.get("dimension", 0)) < math.inf:

@@ -6,7 +6,8 @@ import torch
 
 from eigenprobe import networks
 from eigenprobe.cloud.cloud import arrange
-from eigenprobe.extensions import ContextExtension, NeighbourhoodExtension, outputs
+from eigenprobe.extensions import NeighbourhoodExtension, NetworkExtension
+from eigenprobe.extensions.functions import packed, unpacked
 from eigenprobe.smoothers import neighbourhood_smoother
 
 
@@ -19,16 +20,14 @@ def test_values_are_the_network_of_the_extended_features_and_a_file_holds_them()
     cloud = arrange(rows, 8, 3)
     smoother = neighbourhood_smoother(cloud.graph)
     context = NeighbourhoodExtension.of(cloud, smoother, features, torch.ones(5))
-    function = ContextExtension(networks.build("cpu", 5, 3, generator), context, matrix)
-    values, mass = function.with_mass(rows[:9])
-    seen, known = context.with_mass(rows[:9])
-    expected = function.network(seen).detach().clone()
+    network = networks.build("cpu", 5, 3, generator)
+    function = NetworkExtension(network, context, features[:0], matrix=matrix)
+    values = function(rows[:9])
+    expected = function.network(context(rows[:9]))
     expected[:, 0] = 1
-    torch.testing.assert_close(outputs(function.network, seen), expected)
     torch.testing.assert_close(values, expected @ matrix)
-    torch.testing.assert_close(mass, known)
     torch.testing.assert_close(function(rows[4:5]), values[4:5])
-    again = ContextExtension.from_tensors(function.tensors(), function.facts())
+    again = unpacked(*packed(function))
     torch.testing.assert_close(
         again(rows[:9]), values, rtol=1e-5, atol=1e-6
     )  # weights are stored in single precision

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from eigenprobe.errors import InputError
 from eigenprobe.extensions import KernelExtension
-from eigenprobe.extensions.functions import NEIGHBOURS
+from eigenprobe.extensions.functions import NEIGHBOURS, packed, unpacked
 from eigenprobe.neighbors.search import Metric
 from tests import clouds as c
 
@@ -68,19 +67,12 @@ def test_harmonics_keep_their_size_at_new_points(rng: np.random.Generator) -> No
     assert np.abs(found.numpy() - wanted).max() < 0.06
 
 
-def test_stored_extensions_must_fit_together(rng: np.random.Generator) -> None:
+def test_a_file_holds_all_of_it(rng: np.random.Generator) -> None:
     x = torch.from_numpy(rng.normal(size=(30, 3)))
     extension = KernelExtension(x, x[:, :2])
-    again = KernelExtension.from_tensors(extension.tensors(), extension.facts())
-    assert torch.equal(again(x[:4] + 0.1), extension(x[:4] + 0.1)) and extension(x[:0]).shape == (
-        0,
-        2,
-    )
-    for name in ("points", "values"):
-        with pytest.raises(InputError, match="expected as many points as values"):
-            KernelExtension.from_tensors(
-                {**extension.tensors(), name: extension.tensors()[name][:-1]}, extension.facts()
-            )
+    again = unpacked(*packed(extension))
+    assert torch.equal(again(x[:4] + 0.1), extension(x[:4] + 0.1))
+    assert extension(x[:0]).shape == (0, 2)
 
 
 def test_size_does_not_matter(rng: np.random.Generator) -> None:

@@ -12,6 +12,7 @@ from eigenprobe.cloud.cloud import CloudGraph, arrange
 from eigenprobe.eigen.solve import solve
 from eigenprobe.errors import InputError
 from eigenprobe.extensions import NeighbourhoodExtension
+from eigenprobe.extensions.functions import packed, unpacked
 from eigenprobe.neighbors.graph import build_graph
 from eigenprobe.points import Frame
 from eigenprobe.smoothers.neighbourhood import fuzzy_weights, neighbourhood_smoother
@@ -35,16 +36,12 @@ def test_extension_keeps_fitted_values_and_constants(
     )  # a constant stays one
     alone = torch.cat([extension(new[i : i + 1]) for i in range(30)])
     np.testing.assert_allclose(values.numpy(), alone.numpy(), atol=1e-10)
-    again = NeighbourhoodExtension.from_tensors(extension.tensors(), extension.facts())
+    again = unpacked(*packed(extension))
     np.testing.assert_array_equal(again(new).numpy(), values.numpy())
 
 
-def written_out(
-    extension: NeighbourhoodExtension, fitted: np.ndarray, x: np.ndarray
-) -> tuple[np.ndarray, float]:
-    """``sum_j p_j J_j v_j / ((2 mu - 1) sum_j p_j J_j)`` with all sets written out; the mass is
-    averaged undivided.
-    """
+def written_out(extension: NeighbourhoodExtension, fitted: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """``sum_j p_j J_j v_j / sum_j p_j J_j`` with all sets written out."""
     k = extension.indices.shape[1]
     sets = [{i, *row} for i, row in enumerate(extension.indices.tolist())]
     distances = np.linalg.norm(fitted - x, axis=1)
@@ -55,9 +52,7 @@ def written_out(
         p * (common + 1) / (2 * k + 1 - common)
     )  # the new point is in its own set and, as a guest, in theirs
     w /= w.sum()
-    return w @ extension.values.numpy()[
-        near
-    ] / extension.factors.numpy(), w @ extension.mass.numpy()[near]
+    return w @ extension.values.numpy()[near]
 
 
 def test_extension_is_the_formula(points: torch.Tensor, generator: torch.Generator) -> None:
@@ -65,11 +60,11 @@ def test_extension_is_the_formula(points: torch.Tensor, generator: torch.Generat
         _extension(points, 6),
         torch.randn(9, 5, generator=generator, dtype=torch.float64),
     )
-    values, mass = extension.with_mass(new)
-    for x, value, share in zip(new.numpy(), values.numpy(), mass.numpy(), strict=True):
-        expected, own = written_out(extension, points.numpy(), x)
-        np.testing.assert_allclose(value, expected)
-        np.testing.assert_allclose(share, own)
+    plain = extension.averages(new, extension.values)
+    for x, value, average in zip(new.numpy(), extension(new).numpy(), plain.numpy(), strict=True):
+        expected = written_out(extension, points.numpy(), x)
+        np.testing.assert_allclose(value, expected / extension.factors.numpy())
+        np.testing.assert_allclose(average, expected)
 
 
 def test_nystrom_divides_by_the_eigenvalue_of_the_average(points: torch.Tensor) -> None:
@@ -117,7 +112,7 @@ def _extension(points: torch.Tensor, k: int) -> NeighbourhoodExtension:
 
 
 def test_affinities_of_new_rows_are_weights(rng: np.random.Generator) -> None:
-    """The mean of fitted values and masses by given affinities, over the factors; none or negative
+    """The mean of fitted values by given affinities, over the factors; none or negative
     ones are refused.
     """
     cloud = arrange(torch.from_numpy(rng.normal(size=(30, 3))), 5, 4)
@@ -131,19 +126,18 @@ def test_affinities_of_new_rows_are_weights(rng: np.random.Generator) -> None:
     )
     affinities = torch.from_numpy(rng.random((7, 30)) * (rng.random((7, 30)) < 0.3))
     affinities[:, 0] += 0.01
-    found, mass = extension.with_mass(affinities)
+    found = extension(affinities)
     weight = (affinities / affinities.sum(1, keepdim=True)).numpy()
     np.testing.assert_allclose(
         found, weight @ extension.values.numpy() / extension.factors.numpy(), atol=1e-6
     )
-    np.testing.assert_allclose(mass, weight @ extension.mass.numpy(), atol=1e-9)
     for bad in (
         torch.zeros(1, 30),
         torch.cat([affinities[:1], -affinities[:1] + 1e-3]),
         affinities - 1e-3,
     ):
         with pytest.raises(InputError, match="affinities of at least 0"):
-            extension.with_mass(bad.double())
+            extension(bad.double())
 
 
 def test_distances_to_fitted_points_are_as_good_as_points(
@@ -158,7 +152,5 @@ def test_distances_to_fitted_points_are_as_good_as_points(
     )
     frame = Frame(torch.zeros(len(points), dtype=torch.float64), 1.0)
     other = replace(extension, metric="precomputed", frame=frame)
-    for found, expected in zip(
-        other.with_mass(torch.cdist(new, points)), extension.with_mass(new), strict=True
-    ):
-        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-9)
+    found = other(torch.cdist(new, points))
+    torch.testing.assert_close(found, extension(new), rtol=1e-6, atol=1e-9)

@@ -7,6 +7,7 @@ import torch
 
 from eigenprobe import networks
 from eigenprobe.extensions import NetworkExtension
+from eigenprobe.extensions.functions import packed, unpacked
 from eigenprobe.points import Frame
 
 
@@ -17,7 +18,7 @@ def test_values_are_the_formula_and_a_file_holds_them(preset: str, learned: bool
     points = 5 + torch.randn(60, 3, generator=generator, dtype=torch.float64)
     network = networks.build(preset, 3, 4, generator)
     frame, matrix = Frame.of(points), torch.randn(4, 4, generator=generator, dtype=torch.float64)
-    function = NetworkExtension(network, frame, frame(points), learned).rotated(matrix)
+    function = NetworkExtension(network, frame, frame(points), learned, matrix)
     features = function.network(frame(points)[None])[0].clone()
     if not learned:
         features[:, 0] = 1  # the constant is known
@@ -27,5 +28,5 @@ def test_values_are_the_formula_and_a_file_holds_them(preset: str, learned: bool
         function(points), expected
     )  # at the points of the context attention sees them all
     torch.testing.assert_close(function(points[7:9]), expected[7:9])
-    again = NetworkExtension.from_tensors(function.tensors(), function.facts())
+    again = unpacked(*packed(function))
     torch.testing.assert_close(again(points), expected)

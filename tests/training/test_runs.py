@@ -99,5 +99,3 @@ def test_settings():
     assert devices("cuda:1") == {"accelerator": "gpu", "devices": [1]}
     with pytest.raises(InputError, match="resume"):
         train(runner.tiny_module(1), None, RunSettings(resume="always"))
-    with pytest.raises(InputError, match="accumulate=1"):
-        train(runner.tiny_module(1, accelerate="graph"), None, RunSettings(accumulate=2))

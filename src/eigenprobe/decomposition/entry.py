@@ -113,7 +113,7 @@ class Options(OperatorOptions, total=False):
     subset: Subset
     clouds: int
     precision: Literal["auto", "32", "bf16"]
-    accelerate: Literal["auto", "none", "graph"]
+    accelerate: Literal["none", "graph"]
 
 
 Pair = tuple[NDArray[Any], NDArray[Any]]  # vertices and faces

@@ -1,9 +1,3 @@
 """Values of a basis at new points, each row on its own: by a kernel, a neighbourhood, a network."""
 
-from .functions import (
-    ContextExtension,
-    KernelExtension,
-    NeighbourhoodExtension,
-    NetworkExtension,
-    outputs,
-)
+from .functions import KernelExtension, NeighbourhoodExtension, NetworkExtension

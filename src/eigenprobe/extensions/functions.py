@@ -18,25 +18,22 @@ Network: phi attends to the frozen context only, so a row depends on its own poi
     v(x) = [1, phi_2(x), ..., phi_K(x)] T           mass known: T is R^-1 and the Ritz rotation
     v(x) = q(x) / q_1(x),   q(x) = phi(x) R^-1      mass learned as q_1^2 (`row`)
 
-Context: a network of features, f(x) averaged over the fitted neighbours of x.
-
-    v(x) = network(f(x)) T
+Of an embedding phi is a network of features, each averaged over the fitted neighbours of x.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from typing import Any, ClassVar, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
 from .. import networks
-from ..basis import extension
 from ..cloud.cloud import CloudGraph, fingerprints
 from ..errors import InputError
 from ..host.files import Facts
@@ -58,7 +55,6 @@ def _blocks(points: Tensor, width: int) -> Sequence[Tensor]:
     return points.split(max(1, AT_ONCE // max(1, width)))
 
 
-@extension
 @dataclass(frozen=True)
 class KernelExtension:
     """Fitted ``values (n, K)`` at ``points (n, d)``."""
@@ -86,21 +82,6 @@ class KernelExtension:
         if not len(x):
             return self.values[:0]
         return torch.cat([self._rows(part) for part in _blocks(x, NEIGHBOURS)])
-
-    def tensors(self) -> dict[str, Tensor]:
-        return {"points": self.points, "values": self.values}
-
-    def facts(self) -> Facts:
-        return {"metric": self.metric}
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], facts: Facts) -> KernelExtension:
-        points, values = tensors["points"], tensors["values"]
-        if points.ndim != 2 or values.ndim != 2 or len(points) != len(values):
-            raise InputError(f"expected as many points as values, got {[*points.shape]} points")
-        if points.dtype != values.dtype:
-            raise InputError(f"expected one precision, got {points.dtype} and {values.dtype}")
-        return cls(points, values, cast(Metric, facts["metric"]))
 
     def _rows(self, points: Tensor) -> Tensor:
         smooth, (indices, squared) = self._smooth(points)
@@ -135,14 +116,11 @@ def average(weight: Tensor, values: Tensor, indices: Tensor) -> Tensor:
     return embedding_bag(indices, values, per_sample_weights=weight, mode="sum")
 
 
-@extension
 @dataclass(frozen=True)
 class NeighbourhoodExtension:
-    """Vectors ``values (n, K)`` and mass of a fitted cloud, at new points; row i depends on point i
-    alone.
+    """Vectors ``values (n, K)`` of a fitted cloud, at new points; row i depends on point i alone.
 
-    At a fitted point (up to rounding) the value is the fitted one, and the mass that of one of its
-    copies.
+    At a fitted point (up to rounding) the value is the fitted one.
     """
 
     kind: ClassVar[str] = "neighbourhood"
@@ -151,7 +129,6 @@ class NeighbourhoodExtension:
     points: Tensor  # (n, d) in the frame
     indices: Tensor  # (n, k) the graph
     values: Tensor  # (n, K)
-    mass: Tensor  # (n,)
     factors: Tensor  # (K,) of the average: 2 mu - 1
     # between points in the frame; precomputed: new points are distances to the fitted ones
     metric: Any = "euclidean"
@@ -169,7 +146,6 @@ class NeighbourhoodExtension:
             graph.points,
             graph.indices,
             values,
-            cloud.share(smoother.mass.to(values)),
             (2 * mu.to(values) - 1).clamp_min(LEAST_FACTOR),
             "euclidean" if graph.metric == "cosine" else graph.metric,  # that of unit rows
             dict(graph.options or {}),
@@ -181,22 +157,14 @@ class NeighbourhoodExtension:
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def __call__(self, points: Tensor) -> Tensor:
-        return self.with_mass(points)[0]
-
-    def with_mass(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Values ``(m, K)`` at points ``(m, d)``, and the mass ``(m,)`` interpolated from the
-        fitted one.
-        """
         return self.averages(points, self.values, self.factors)
 
-    def averages(
-        self, points: Tensor, values: Tensor, factors: Tensor | float = 1.0
-    ) -> tuple[Tensor, Tensor]:
-        """Any ``values (n, c)`` of the fitted points, averaged over the neighbours of ``points``
-        and divided by ``factors``, and the mass ``(m,)``."""
+    def averages(self, points: Tensor, values: Tensor, factors: Tensor | float = 1.0) -> Tensor:
+        """Any ``values (n, c)`` of the fitted points, averaged over the neighbours of ``points (m,
+        d)`` and divided by ``factors``: ``(m, c)``."""
         width = self.indices.shape[1] or points.shape[1]
-        parts = [self._rows(part, values, factors) for part in _blocks(points, width)]
-        return torch.cat([value for value, _ in parts]), torch.cat([mass for _, mass in parts])
+        parts = _blocks(points, width)
+        return torch.cat([self._rows(part, values, factors) for part in parts])
 
     @cached_property
     def _search(self) -> Search:
@@ -208,9 +176,7 @@ class NeighbourhoodExtension:
     def _fingerprints(self) -> tuple[Tensor, Tensor]:
         return cast(Any, fingerprints(self.points).sort(stable=True))
 
-    def _rows(
-        self, points: Tensor, values: Tensor, factors: Tensor | float
-    ) -> tuple[Tensor, Tensor]:
+    def _rows(self, points: Tensor, values: Tensor, factors: Tensor | float) -> Tensor:
         if self.metric == "precomputed":
             return self._placed(points.to(self.points), values, factors)
         if self.metric == "precomputed_affinity":
@@ -220,8 +186,7 @@ class NeighbourhoodExtension:
                 raise InputError(
                     "every row needs affinities of at least 0 to fitted rows, and one above 0"
                 )
-            weight = affinities / total
-            return weight @ values / factors, weight @ self.mass
+            return affinities / total @ values / factors
         local = self.frame(points.to(self.points.device), self.points.dtype)
         if self.metric != "euclidean":
             return self._placed(local, values, factors)
@@ -231,14 +196,12 @@ class NeighbourhoodExtension:
         parts = (_blocks(each, local.shape[1]) for each in (local, found))
         differ = [(self.points[i] != x).any(1) for x, i in zip(*parts, strict=True)]
         new = torch.cat(differ).nonzero()[:, 0]
-        known, mass = values[found], self.mass[found]
+        known = values[found]
         if len(new):
-            known[new], mass[new] = self._placed(local[new], values, factors)
-        return known, mass
+            known[new] = self._placed(local[new], values, factors)
+        return known
 
-    def _placed(
-        self, local: Tensor, values: Tensor, factors: Tensor | float
-    ) -> tuple[Tensor, Tensor]:
+    def _placed(self, local: Tensor, values: Tensor, factors: Tensor | float) -> Tensor:
         """At points in the frame that are not, bit by bit, fitted ones."""
         k = self.indices.shape[1]
         found, distances = (each.to(local.device) for each in self._search(local, k))  # (m, k)
@@ -248,79 +211,47 @@ class NeighbourhoodExtension:
         # Both have j; as a guest x is in both.
         weight = fuzzy_weights(distances) * (shared + 2) / (2 * k - shared)
         weight = (weight / weight.sum(1, keepdim=True)).to(values)
-        placed = average(weight, values, found) / factors
-        mass = (weight * self.mass[found]).sum(1)
-        same = distances[:, 0] <= self.same * distances[:, -1]
-        nearest = found[same, 0]
-        placed[same], mass[same] = values[nearest], self.mass[nearest]
-        return placed, mass
-
-    def tensors(self) -> dict[str, Tensor]:
-        names = ("points", "indices", "values", "mass", "factors")
-        return {name: getattr(self, name) for name in names} | {"centre": self.frame.centre}
-
-    def facts(self) -> Facts:
-        if not isinstance(self.metric, str):
-            raise InputError("a metric that is a function cannot be written to a file")
-        own = {name: getattr(self, name) for name in ("metric", "options", "same")}
-        return {"scale": self.frame.scale, "unit": self.frame.unit, **own}
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], facts: Facts) -> NeighbourhoodExtension:
-        t, frame = tensors, Frame(tensors["centre"], facts["scale"], facts["unit"])
-        if not bool(((t["indices"] >= 0) & (t["indices"] < len(t["values"]))).all()):
-            raise InputError(f"expected indices of {len(t['values'])} rows, got others")
-        (n, k), d = t["values"].shape, t["centre"].shape[0]
-        shapes = {"points": (n, d), "mass": (n,), "factors": (k,), "centre": (d,)}
-        for name, shape in shapes.items():
-            if tuple(t[name].shape) != shape:
-                raise InputError(f"expected {name} {shape}, got {tuple(t[name].shape)}")
-        arrays: Any = [t[key] for key in ("points", "indices", "values", "mass", "factors")]
-        known = {name: facts[name] for name in ("metric", "options", "same") if name in facts}
-        return cls(frame, *arrays, **known)
+        same = distances[:, :1] <= self.same * distances[:, -1:]
+        return torch.where(same, values[found[:, 0]], average(weight, values, found) / factors)
 
 
-@extension
+@dataclass(eq=False)
 class NetworkExtension:
-    """Network, context cloud and the K x K matrix ``T``; saved with its basis as plain tensors."""
+    """Network, context cloud and the K x K matrix ``T``, the identity where it is not given: the
+    function is then that of the features. ``inputs`` are what the network sees of points: them in a
+    frame, or averages of features over their neighbours."""
 
     kind: ClassVar[str] = "network"
 
-    def __init__(
-        self,
-        network: networks.Network,
-        frame: Frame,
-        context: Tensor,
-        learned_mass: bool = False,
-        matrix: Tensor | None = None,
-    ) -> None:
-        """``matrix`` is the identity where it is not given: the function is then that of the
-        features.
-        """
+    network: networks.Network
+    inputs: Frame | NeighbourhoodExtension
+    context: Tensor
+    learned_mass: bool = False
+    matrix: Any = None
+
+    def __post_init__(self) -> None:
         # In float64, since T may be ill-conditioned and rows must not depend on how their batch was
         # cut.
-        self.network = copy.deepcopy(network).eval().requires_grad_(False).double()
-        self.frame, self.context, self.learned_mass = frame, context, learned_mass
-        identity = torch.eye(network.config.outputs, dtype=torch.float64, device=context.device)
-        self.matrix = identity if matrix is None else matrix
-        self._memory: Any = None
+        self.network = copy.deepcopy(self.network).eval().requires_grad_(False).double()
+        if self.matrix is None:
+            identity = torch.eye(self.network.config.outputs, dtype=torch.float64)
+            self.matrix = identity.to(self.context.device)
 
-    def rotated(self, matrix: Tensor) -> NetworkExtension:
-        """The same network with another matrix."""
-        other = copy.copy(self)
-        other.matrix = matrix.contiguous()
-        return other
+    @cached_property
+    def _memory(self) -> Any:
+        return self.network.context(self.context.double())
 
     @torch.no_grad()
     def features(self, points: Tensor) -> Tensor:
         """Network features ``phi`` at points of the user's coordinates: ``(m, d) -> (m, K)``
         float64.
         """
-        device = self.matrix.device
-        if self._memory is None:
-            self._memory = self.network.context(self.context.to(device, torch.float64))
-        local = self.frame(points.to(device), torch.float64)
-        parts = _blocks(local, len(self.context))
+        return self.of_inputs(self.inputs(points.to(self.matrix.device)))
+
+    @torch.no_grad()
+    def of_inputs(self, local: Tensor) -> Tensor:
+        """Features ``(m, K)`` of what the network sees of points, ``(m, width)``."""
+        parts = _blocks(local.double(), len(self.context))
         values = torch.cat([self.network.query(x, self._memory) for x in parts])
         if not self.learned_mass:
             values[:, 0] = 1.0  # the constant is known exactly where the mass is
@@ -333,34 +264,42 @@ class NetworkExtension:
             values = values / values[:, :1]
         return values.to(points.device)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Everything needed to rebuild it."""
-        others = {"context": self.context, "matrix": self.matrix, "centre": self.frame.centre}
-        return weights_of(self.network) | others
 
-    def facts(self) -> Facts:
-        """JSON-able settings beside the tensors."""
-        frame = {"radius": self.frame.scale, "unit": self.frame.unit}
-        return {"network": self.network.describe(), **frame, "learned_mass": self.learned_mass}
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], facts: Facts) -> NetworkExtension:
-        """The inverse of `tensors` and `facts`."""
-        frame = Frame(tensors["centre"], facts["radius"], facts["unit"])
-        network = saved_network(tensors, facts)
-        return cls(network, frame, tensors["context"], facts["learned_mass"], tensors["matrix"])
+KINDS: dict[str, Any] = {"frame": Frame}
+KINDS |= {each.kind: each for each in (KernelExtension, NeighbourhoodExtension, NetworkExtension)}
 
 
-def weights_of(network: networks.Network) -> dict[str, Tensor]:
-    """The weights as tensors of a file, their names after ``network.``; `saved_network` is the
-    inverse.
+def packed(held: Any) -> tuple[dict[str, Tensor], Facts]:
+    """A function as tensors and facts for a file; those of its parts (a frame, a network) after
+    their names.
     """
-    return {f"network.{name}": value.float() for name, value in network.state_dict().items()}
+    if isinstance(held, networks.MLP | networks.Transformer):
+        return {name: each.float() for name, each in held.state_dict().items()}, held.describe()
+    tensors: dict[str, Tensor] = {}
+    facts: Facts = {"kind": next(kind for kind, each in KINDS.items() if each is type(held))}
+    for each in fields(held):
+        value = getattr(held, each.name)
+        if isinstance(value, Tensor):
+            tensors[each.name] = value
+        elif is_dataclass(value) or isinstance(value, nn.Module):
+            own, facts[each.name] = packed(value)
+            tensors |= {f"{each.name}.{name}": tensor for name, tensor in own.items()}
+        elif callable(value):
+            raise InputError(f"a {each.name} that is a function cannot be written to a file")
+        else:
+            facts[each.name] = value
+    return tensors, facts
 
 
-def saved_network(tensors: dict[str, Tensor], facts: Facts) -> networks.Network:
-    weights = beginning_with("network.", tensors)
-    return with_weights(lambda: networks.described(facts["network"]), weights, "the saved network")
+def unpacked(tensors: dict[str, Tensor], facts: Facts) -> Any:
+    """The inverse of `packed`."""
+    if facts["kind"] not in KINDS:
+        return with_weights(lambda: networks.described(facts), tensors, "the saved network")
+    own: dict[str, Any] = {name: each for name, each in tensors.items() if "." not in name}
+    for name, value in facts.items():
+        part = isinstance(value, dict) and "kind" in value
+        own[name] = unpacked(beginning_with(f"{name}.", tensors), value) if part else value
+    return KINDS[own.pop("kind")](**own)
 
 
 def beginning_with(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -368,53 +307,3 @@ def beginning_with(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]
     return {
         name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)
     }
-
-
-@extension
-class ContextExtension:
-    """A trained network as a function of points; float64, so that a row does not depend on its
-    batch.
-
-    ``context`` extends the features ``(n, width)`` of the fitted points; ``matrix`` is T.
-    """
-
-    kind: ClassVar[str] = "context"
-
-    def __init__(
-        self, network: networks.Network, context: NeighbourhoodExtension, matrix: Tensor
-    ) -> None:
-        self.network = network.to(matrix.device).double().eval()
-        self.context, self.matrix = context, matrix
-
-    def __call__(self, points: Tensor) -> Tensor:
-        return self.with_mass(points)[0]
-
-    def with_mass(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Vectors ``(m, K)`` at points ``(m, d)``, and the mass interpolated between fitted
-        points.
-        """
-        features, mass = self.context.with_mass(points)
-        return outputs(self.network, features) @ self.matrix, mass
-
-    def tensors(self) -> dict[str, Tensor]:
-        context = {f"context.{name}": value for name, value in self.context.tensors().items()}
-        return weights_of(self.network) | context | {"matrix": self.matrix}
-
-    def facts(self) -> Facts:
-        return {"network": self.network.describe(), "context": self.context.facts()}
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], facts: Facts) -> ContextExtension:
-        own = beginning_with("context.", tensors)
-        context = NeighbourhoodExtension.from_tensors(own, facts["context"])
-        return cls(saved_network(tensors, facts), context, tensors["matrix"])
-
-
-@torch.no_grad()
-def outputs(network: networks.Network, features: Tensor) -> Tensor:
-    """The network's functions ``(m, K)`` of features ``(m, width)``; the first is the constant,
-    which is known.
-    """
-    values = network(features)
-    values[:, 0] = 1.0
-    return values

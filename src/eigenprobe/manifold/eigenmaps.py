@@ -47,7 +47,7 @@ from .coordinates import (
 )
 from .layout import affinities, map_layout
 from .precomputed import arranged, by_affinities, by_distances, check_square, listed
-from .solvers import Training, fit_by_network, fit_direct
+from .solvers import fit_by_network, fit_direct
 from .sources import MOST_SEEDS, is_dask, open_table, rows_to_fit, sampled, transformed
 
 Array = NDArray[Any]
@@ -239,10 +239,10 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             self._solve(*self._cloud(rows, limit, rng, neighbors))
             vectors, mass, placed = self.basis_.vectors, self.basis_.mass, None
             if self.basis_.n < n:
-                vectors, mass = self._stream(rows, self.basis_.extension.with_mass)
-                if self.coordinates_ == "map":
-                    placed = self._places(rows, self.n_components)
-                else:
+                vectors = self._stream(rows, self.basis_.extension)
+                known = np.column_stack([mass, self._fitted()])
+                mass, placed = np.split(self._averages(rows, known), [1], 1)
+                if self.coordinates_ != "map":
                     placed = self._spectral(vectors[:, 1:])
             return self._finish(vectors[:, 1:], mass, placed)
 
@@ -326,8 +326,8 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else self._dtype
         rows = open_table(self, X, reset=False)
         if self.coordinates_ == "map":
-            return _like(X, self._places(rows, self.n_components).astype(dtype))
-        vectors = self._stream(rows, self.basis_.extension.with_mass)[0][:, 1:]
+            return _like(X, self._averages(rows, self._fitted()).astype(dtype))
+        vectors = self._stream(rows, self.basis_.extension)[:, 1:]
         return _like(X, self._spectral(vectors).astype(dtype))
 
     def inverse_transform(self, X: object) -> Array:
@@ -405,7 +405,7 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         True
         """
         check_is_fitted(self)
-        return self._places(open_table(self, X, reset=False), self.map_dimensions)
+        return self._averages(open_table(self, X, reset=False), self.layout_)
 
     def plot(self, labels: Any = None, *, interactive: bool = False, **options: Any) -> Any:
         """The map of the fitted rows as a picture.
@@ -546,17 +546,17 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             self._maps[dimensions] = found.numpy(force=True)
         return self._maps[dimensions][self._place]
 
-    def _places(self, rows: Rows, dimensions: int) -> Array:
-        """The places of opened rows on the map of so many dimensions."""
-        known = torch.from_numpy(self._mapped(dimensions)[self._kept])
-        found = getattr(self.basis_.extension, "context", self.basis_.extension)
-        return self._stream(rows, lambda block: found.averages(block, known.to(found.values)))[0]
+    def _averages(self, rows: Rows, values: Array) -> Array:
+        """Values ``(n, c)`` of the rows of `basis_`, averaged over neighbours of opened rows."""
+        known = torch.from_numpy(values[self._kept])
+        near = getattr(self.basis_.extension, "inputs", self.basis_.extension)
+        return self._stream(rows, lambda block: near.averages(block, known.to(near.values)))
 
     def _finish(self, vectors: Array, mass: Array, placed: Array | None = None) -> Self:
         """The fitted attributes, from vectors without the constant, mass and coordinates of all
         rows; without the last those of the fitted ones."""
         k = self.n_components
-        self.mass_ = (mass / mass.sum(dtype=np.float64)).astype(self._dtype)
+        self.mass_ = (mass / mass.sum(dtype=np.float64)).ravel().astype(self._dtype)
         self.vectors_ = vectors.astype(self._dtype)
         self.eigenvalues_ = self.basis_.eigenvalues[1:]
         self.embedding_ = (self._fitted() if placed is None else placed).astype(self._dtype)
@@ -635,16 +635,15 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             solved = f"{basis.info['solver']}, residual {basis.info['residual']:.0e}"
             self._say(f"{k} vectors by {solved}")
         else:
-            training = Training(
-                self.hidden_layer_sizes, self.max_iter, self.learning_rate, dict(self.trainer or {})
-            )
-            basis = fit_by_network(cloud, self._smoother, k + 1, seed, training)
+            basis = fit_by_network(cloud, self._smoother, k + 1, seed, self)
+        time = float(self._smoother.step_time) * cloud.frame.scale**2  # mu = 1 - eigenvalue * it
+        parts = self._smoother.components[0]
+        basis.info.update(components=parts, step_time=time)
         self.basis_: Any = basis.numpy()
         self._place, self._kept = (
             slice(None) if each is None else each.numpy(force=True)
             for each in (cloud.rows, cloud.kept)
         )
-        parts = int(basis.info["components"])
         if parts - 1 > k and self.coordinates_ != "map":
             warn(
                 f"{k} vectors do not tell {parts} separate parts apart: n_components={parts - 1} do"
@@ -657,19 +656,15 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         chosen = np.sort(rng.permutation(n)[:size])
         return checked(rows.take(chosen), chosen).to(resolved(self.device))
 
-    def _stream(
-        self, rows: Rows, function: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
-    ) -> tuple[Array, Array]:
-        """Values ``(n, K)`` of a function at all rows, and mass ``(n,)``, by blocks."""
+    def _stream(self, rows: Rows, function: Callable[[torch.Tensor], torch.Tensor]) -> Array:
+        """Values ``(n, K)`` of a function at all rows, by blocks."""
         parts, done, dtype = [], 0, torch.float32 if rows.shape[0] > BLOCK else torch.float64
         for block in rows.blocks(BLOCK):
             local = self._ready(checked(block, np.arange(done, done + len(block))))
             with self._at_work(len(block)):
-                values, mass = function(local)
-            parts.append((values.to(dtype).numpy(force=True), mass.numpy(force=True)))
+                parts.append(function(local).to(dtype).numpy(force=True))
             done += len(block)
-        vectors, masses = zip(*parts, strict=True)
-        return np.concatenate(vectors), np.concatenate(masses)
+        return np.concatenate(parts)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix, diags, identity
-from sklearn.neighbors import sort_graph_by_row_values
+from scipy.sparse import csr_matrix, diags, identity, issparse
+from sklearn.neighbors import NearestNeighbors, sort_graph_by_row_values
 from torch import Tensor
 
 from ..cloud.cloud import CloudGraph, distinct
@@ -123,23 +123,18 @@ def nearest_entries(matrix: Any, k: int | None = None) -> tuple[Tensor, Tensor]:
     """Columns and values ``(n, k)`` of the smallest entries of every row without its own,
     ascending; without ``k`` as many as every row has."""
     check_entries(matrix, "distances")
-    if hasattr(matrix, "tocsr"):
-        entries = matrix.tocoo()
-        other = entries.row != entries.col
-        pairs = (entries.row[other], entries.col[other])
-        rows = csr_matrix((entries.data[other], pairs), shape=matrix.shape)
-        counts = np.diff(rows.indptr)
-        k = int(counts.min()) if k is None else k
-        if counts.min() < max(k, 1):
-            few = f"row {counts.argmin()} has {counts.min()} distances"
-            raise InputError(f"every row needs {max(k, 1)} neighbours, {few}")
-        rows = sort_graph_by_row_values(rows, warn_when_not_sorted=False)
-        first = rows.indptr[:-1, None] + np.arange(k)
-        found = torch.from_numpy(rows.indices[first]), torch.from_numpy(rows.data[first])
-    else:
-        whole = torch.tensor(matrix).fill_diagonal_(float("inf"))
-        found = whole.topk(k or 1, largest=False)[::-1]
-    return found[0].long(), found[1].float().clamp_min(0)
+    known = abs(matrix)
+    if issparse(known):
+        known.setdiag(0)  # stored: a row is its own neighbour, which is then left out
+        known = sort_graph_by_row_values(known, warn_when_not_sorted=False)
+        k = max(1, int(np.diff(known.indptr).min()) - 1) if k is None else k
+    try:
+        distances, found = (
+            NearestNeighbors(n_neighbors=k, metric="precomputed").fit(known).kneighbors()
+        )
+    except ValueError as error:
+        raise InputError(f"every row needs {k} neighbours: {error}") from error
+    return torch.from_numpy(found).long(), torch.from_numpy(distances).float()
 
 
 def check_entries(matrix: Any, name: str) -> None:

@@ -15,8 +15,7 @@ frozen context with known weights. At a new point they are averages over its fit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -24,11 +23,13 @@ from torch import Tensor
 from ..basis import Basis
 from ..cloud.cloud import CloudGraph
 from ..eigen import basis_of, rotate, solve
-from ..errors import InputError, RankError
-from ..extensions import ContextExtension, NeighbourhoodExtension, outputs
-from ..host.files import Facts
+from ..extensions import NeighbourhoodExtension, NetworkExtension
+from ..neighbors.candidates import principal_directions
 from ..networks import MLPConfig, Network, from_config
 from ..smoothers import Smoother
+
+if TYPE_CHECKING:
+    from .eigenmaps import Eigenmaps
 
 TOLERANCE = 1e-5  # residual: the precision of a coordinate is that of its float32 points
 CONTEXT = (4, 16, 64)  # steps of averaging, of features and of probes
@@ -43,45 +44,22 @@ def fit_direct(cloud: CloudGraph, smoother: Smoother, count: int, seed: int) -> 
     pairs = solve(smoother, count, tol=TOLERANCE, generator=generator)
     found = rotate(pairs.vectors, smoother, count, gaps=pairs.gaps)
     extension = NeighbourhoodExtension.of(cloud, smoother, found.vectors, 1 - found.gaps)
-    info = facts(cloud, smoother) | {"solver": pairs.solver, "residual": pairs.residual}
+    info = {"solver": pairs.solver, "residual": pairs.residual}
     return basis_of(found, smoother, cloud, extension=extension, info=info)
-
-
-def facts(cloud: CloudGraph, smoother: Smoother) -> Facts:
-    """Separate parts, and the time of a step in the caller's units: mu = 1 - eigenvalue *
-    step_time."""
-    time = float(smoother.step_time) * cloud.frame.scale**2
-    return {"components": smoother.components[0], "step_time": time}
-
-
-class Training(NamedTuple):
-    """The network of an embedding and its training; ``flags`` are those of Lightning's Trainer."""
-
-    hidden: Sequence[int]
-    steps: int
-    rate: float
-    flags: dict[str, Any]
 
 
 def fit_by_network(
-    cloud: CloudGraph, smoother: Smoother, count: int, seed: int, training: Training
+    cloud: CloudGraph, smoother: Smoother, count: int, seed: int, model: Eigenmaps
 ) -> Basis:
-    """``count`` vectors of a cloud by a network that is trained on it."""
-    features, root = context_features(smoother), smoother.mass.double().sqrt()
-    network = _train(features, smoother, count, seed, training).to(smoother.device).double()
+    """``count`` vectors of a cloud by a network that is trained on it as the model says."""
+    from ..training.fit import network_basis
+
+    features = context_features(smoother)
+    network = _train(features, smoother, count, seed, model).to(smoother.device)
     # Features are values like any others: their extension is an average over fitted neighbours,
     # undivided.
-    extended = NeighbourhoodExtension.of(cloud, smoother, features, torch.ones_like(features[0]))
-    try:
-        columns = outputs(network, features) * root[:, None]
-        found = rotate(columns, smoother, count)
-    except RankError as error:
-        message = f"the network's {count} outputs are not independent"
-        raise InputError(f"{message}: raise max_iter or lower n_components") from error
-    matrix = torch.linalg.lstsq(columns, found.q).solution.contiguous()
-    extension = ContextExtension(network, extended, matrix)
-    info = facts(cloud, smoother) | {"steps": training.steps}
-    return basis_of(found, smoother, cloud, extension=extension, info=info)
+    inputs = NeighbourhoodExtension.of(cloud, smoother, features, torch.ones_like(features[0]))
+    return network_basis(NetworkExtension(network, inputs, features[:0]), cloud, smoother)
 
 
 def context_features(smoother: Smoother) -> Tensor:
@@ -99,16 +77,15 @@ def _principal(x: Tensor, width: int) -> Tensor:
     """Principal coordinates, over the root of their deviation: leading ones stay larger, others
     matter.
     """
-    x = x - x.mean(0)
-    values, directions = torch.linalg.eigh(x.mT @ x / len(x))
-    deviation = values.flip(0)[:width].clamp_min(0).sqrt()
-    kept = deviation > 1e-3 * deviation[0]  # constant columns have no direction
-    scale = (deviation[kept] * deviation[kept].mean()).sqrt()
-    return x @ directions.flip(1)[:, :width][:, kept] / scale
+    mean, directions = principal_directions(x, width)
+    x = (x - mean) @ directions
+    deviation = x.square().mean(0).sqrt()
+    kept = deviation > 1e-3 * deviation.max()  # constant columns have no direction
+    return (x / (deviation * deviation[kept].mean()).sqrt())[:, kept]
 
 
 def _train(
-    features: Tensor, smoother: Smoother, count: int, seed: int, training: Training
+    features: Tensor, smoother: Smoother, count: int, seed: int, model: Eigenmaps
 ) -> Network:
     """A network ``(width) -> (count)`` trained on the probes of the smoother."""
     from ..probes.covariance import DENSE_LIMIT, Covariance
@@ -123,15 +100,13 @@ def _train(
         covariance = covariance.dense()
     local, root = features.float(), smoother.mass.double().sqrt().float()
     cloud = Batch(local.unsqueeze(0), root.unsqueeze(0), covariance=covariance)
-    sizes = MLPConfig(
-        inputs=features.shape[1], hidden=tuple(training.hidden), outputs=count, activation="gelu"
-    )
-    network = from_config(sizes, generator)
-    warmup = max(1, min(10, training.steps // 10))
-    schedule = Optimisation(training.steps, rate=training.rate, warmup=warmup)
+    hidden, steps = tuple(model.hidden_layer_sizes), model.max_iter
+    network = from_config(MLPConfig(features.shape[1], hidden, count, "gelu"), generator)
+    warmup = max(1, min(10, steps // 10))
+    schedule = Optimisation(steps, rate=model.learning_rate, warmup=warmup)
     module = SpectralModule(
         network, Objective("expected", "euclidean", relative=True), schedule, seed=seed
     )
-    settings = RunSettings(device=str(smoother.device), flags=training.flags)
-    train(module, ManifoldData(Pool([cloud], seed), steps=training.steps), settings)
+    settings = RunSettings(device=str(smoother.device), flags=dict(model.trainer or {}))
+    train(module, ManifoldData(Pool([cloud], seed), steps=steps), settings)
     return network

@@ -93,7 +93,7 @@ def read_estimator(cls: type[Eigenmaps], folder: str | os.PathLike[str]) -> Eige
         maps = [array for name, array in arrays.items() if name.startswith("map.")]
         model._maps = {array.shape[1]: array for array in maps}
         extension: Any = model.basis_.extension
-        known = getattr(extension, "context", extension)
+        known = getattr(extension, "inputs", extension)
         found: Any = {name: torch.from_numpy(each) for name, each in arrays.items() if "." in name}
         lists = (known.indices, found["graph.distances"])
         graph = Graph(known.points, *lists, metric=model.metric_, options=given["metric_kwds"])

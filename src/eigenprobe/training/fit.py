@@ -23,7 +23,7 @@ from ..eigen import basis_of, orthonormalise, rotate
 from ..errors import InputError, RankError
 from ..extensions import NetworkExtension
 from ..host.threads import now
-from ..points import Frame
+from ..points import Frame, check_points
 from ..probes import Objective, Projection, visible_scales
 from ..smoothers import KINDS, Kind, Smoother
 from .data import (
@@ -37,7 +37,7 @@ from .data import (
     prepare,
     resample,
 )
-from .module import Optimisation, SpectralModule
+from .module import Optimisation, Precision, SpectralModule
 from .runs import RunSettings, train
 
 # On a processor, on a GPU: points of clouds that are taken whole; of larger ones, how many
@@ -98,8 +98,8 @@ class FitSettings:
     subset: Subset = "farthest"
     clouds: int = 1
     ritz: bool = True
-    precision: Literal["auto", "32", "bf16"] = "auto"
-    accelerate: Literal["auto", "none", "graph"] = "auto"
+    precision: Precision = "auto"
+    accelerate: Literal["none", "graph"] = "graph"
     seed: int = 0
 
     def schedule(self, preset: str) -> Optimisation:
@@ -185,23 +185,11 @@ def fit_network(
             f"a network fit builds its own smoothers: expected one of {KINDS}, "
             f"got {settings.smoother!r}"
         )
-    if not 1 <= k < len(points):
-        raise InputError(f"expected 1 <= k < n={len(points)}, got k={k}")
-    if settings.clouds < 1 or (settings.clouds > 1 and settings.resamplings != "fresh"):
-        raise InputError(
-            f"clouds={settings.clouds}: expected 1, or more of them with resamplings='fresh'"
-        )
-    where = torch.device(points.device if device is None or device == "auto" else device)
-    dtype = points.dtype if points.is_floating_point() else torch.float32
-    cloud = points.detach().to(where, dtype)
-    run = replace(run or RunSettings(), device=str(where))
+    cloud, origin = check_points(points, k, device)
+    run = replace(run or RunSettings(), device=str(cloud.device))
     source = run.source | _source(cloud, k, settings)
-    basis = _fit(cloud, k, settings, replace(run, folder=folder or run.folder, source=source))
-    home = {
-        name: getattr(basis, name).to(points.device, dtype)
-        for name in ("normalized", "mass", "eigenvalues")
-    }
-    return replace(basis, **home, points=points)
+    run = replace(run, folder=folder or run.folder, source=source)
+    return _fit(cloud, k, settings, run).as_given(origin)
 
 
 def _source(cloud: Tensor, k: int, settings: FitSettings) -> dict[str, str]:
@@ -212,7 +200,7 @@ def _source(cloud: Tensor, k: int, settings: FitSettings) -> dict[str, str]:
     schedule = None if schedule is None else replace(schedule, steps=0)
     same = replace(settings, steps=None, optimisation=schedule)
     recipe = repr([(f.name, getattr(same, f.name)) for f in fields(FitSettings)])
-    given = {"points": cloud.double().cpu().numpy().tobytes(), "recipe": recipe.encode()}
+    given = {"points": cloud.cpu().numpy().tobytes(), "recipe": recipe.encode()}
     digests = {name: hashlib.sha256(data).hexdigest()[:16] for name, data in given.items()}
     return {"k": str(k)} | digests
 
@@ -230,17 +218,12 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
     prepared = now(cloud.device)
     generator = torch.Generator().manual_seed(settings.seed)
     network: Any = networks.build(preset, cloud.shape[1], k, generator, **(settings.sizes or {}))
-    precision, accelerate = settings.precision, settings.accelerate
-    if precision == "auto":
-        precision = "bf16" if gpu else "32"
-    if accelerate == "auto":
-        accelerate = "graph" if gpu else "none"
     module = SpectralModule(
         network,
         objective,
         settings.schedule(preset),
-        precision=precision,
-        accelerate=accelerate,
+        precision=settings.precision,
+        accelerate=settings.accelerate,
         seed=settings.seed,
     )
     source: Source = Pool(pool, settings.seed)
@@ -262,7 +245,7 @@ def _fit(cloud: Tensor, k: int, settings: FitSettings, run: RunSettings) -> Basi
     same = len(first) == len(cloud) and torch.equal(first, frame(cloud, torch.float32))
     smoother = known if same else probes.build(cloud)
     function = NetworkExtension(network, frame, first, not smoother.symmetric)
-    basis = network_basis(function, cloud, smoother, ritz=settings.ritz)
+    basis = network_basis(function, Cloud.plain(cloud), smoother, ritz=settings.ritz)
     seconds = {"prepare": prepared - began, "train": trained - prepared}
     basis.info.update(
         network=preset,
@@ -303,13 +286,13 @@ def draw_samplings(
 
 @torch.no_grad()
 def network_basis(
-    function: NetworkExtension, points: Tensor, smoother: Smoother, *, ritz: bool = True
+    function: NetworkExtension, cloud: Cloud, smoother: Smoother, *, ritz: bool = True
 ) -> Basis:
-    """The basis of a network's features at ``points (n, d)``, those of ``smoother``; ``function``
-    extends it.
+    """The basis of a network's features at the points of a cloud, those of ``smoother``;
+    ``function`` extends it.
     """
     smoother = smoother.to(dtype=torch.float64)
-    columns = function.features(points)
+    columns = function.features(cloud.points)
     k, turn = columns.shape[1], ritz and smoother.symmetric
     if smoother.symmetric:
         columns = columns * smoother.mass.sqrt()[:, None]
@@ -332,7 +315,7 @@ def network_basis(
         gaps = 1 - values.clamp_min(torch.finfo(values.dtype).eps) ** (1 / power)
         q = q @ torch.block_diag(torch.eye(known).to(turned), turned.flip(1))
     found = rotate(q, smoother, k, gaps=gaps, turn=turn)
-    extension = function.rotated(torch.linalg.lstsq(columns, found.q).solution)
+    matrix = torch.linalg.lstsq(columns, found.q).solution.contiguous()
+    extension = replace(function, matrix=matrix)
     info = {"method": "network", "ritz": turn}
-    cloud = Cloud.plain(points.double())
     return basis_of(found, smoother, cloud, extension=extension, info=info)

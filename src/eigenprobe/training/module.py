@@ -13,10 +13,9 @@ such batches come in a row.
 
 from __future__ import annotations
 
-import logging
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import lightning.pytorch as pl
 import torch
@@ -30,7 +29,7 @@ from ..probes.objective import Objective
 from ..probes.probes import Probes
 from .data import Batch, PaperDraw, Source
 
-log = logging.getLogger(__name__)
+Precision = Literal["auto", "32", "bf16"]  # auto: bf16 on a GPU
 
 
 @validated
@@ -75,15 +74,15 @@ class Optimisation:
 class MixedPrecision(nn.Module):
     """The network under autocast, features back in float32: one callable to capture as a graph."""
 
-    def __init__(self, network: nn.Module, precision: Literal["32", "bf16"]) -> None:
+    def __init__(self, network: nn.Module, precision: Precision) -> None:
         super().__init__()
-        if precision not in ("32", "bf16"):
-            raise InputError(f"precision must be '32' or 'bf16', got {precision!r}")
+        if precision not in get_args(Precision):
+            raise InputError(f"precision must be auto, 32 or bf16, got {precision!r}")
         self.network, self.precision = network, precision
 
     def forward(self, points: Tensor) -> Tensor:
         # A cached cast made outside a graph capture would be used inside it: hence no cache.
-        enabled = self.precision == "bf16"
+        enabled = self.precision == "bf16" or (self.precision == "auto" and points.is_cuda)
         with torch.autocast(
             points.device.type, torch.bfloat16, enabled=enabled, cache_enabled=False
         ):
@@ -119,7 +118,7 @@ class SpectralModule(pl.LightningModule):
         objective: Objective | None = None,
         optimisation: Optimisation | None = None,
         *,
-        precision: Literal["32", "bf16"] = "32",
+        precision: Precision = "32",
         accelerate: Literal["none", "graph"] = "none",
         seed: int = 0,
         log_every: int = 20,
@@ -132,6 +131,7 @@ class SpectralModule(pl.LightningModule):
         self.accelerate, self.seed = accelerate, seed
         self.log_every, self.patience = log_every, patience
         self.batches_seen = 0
+        self.source: dict[str, str] = {}  # what is learned: of a checkpoint the same
         self.skipped: Tensor
         self.register_buffer("skipped", torch.zeros(2), persistent=False)  # in all, in a row
         self._reported = 0
@@ -172,7 +172,8 @@ class SpectralModule(pl.LightningModule):
         torch.manual_seed(self.seed * 1_000_003 + number)
 
     def on_train_start(self) -> None:
-        if self.accelerate != "none":
+        # Graphs reuse their gradients: none of them can be accumulated.
+        if self.accelerate != "none" and self.trainer.accumulate_grad_batches == 1:
             item = next(iter(self.trainer.train_dataloader))  # type: ignore[arg-type]
             self.capture((item.at(0) if hasattr(item, "at") else item).to(self.device))
 
@@ -257,7 +258,16 @@ class SpectralModule(pl.LightningModule):
             graphed(self.mixed, points)
 
     def on_save_checkpoint(self, checkpoint: Facts) -> None:
-        checkpoint["eigenprobe"] = {"batches_seen": self.batches_seen}
+        checkpoint["eigenprobe"] = {"batches_seen": self.batches_seen, "source": self.source}
 
     def on_load_checkpoint(self, checkpoint: Facts) -> None:
-        self.batches_seen = checkpoint["eigenprobe"]["batches_seen"]
+        found = checkpoint.get("eigenprobe", {})
+        known = found.get("source", {})
+        differing = [name for name in self.source if known.get(name) != self.source[name]]
+        if differing or not found:
+            others = ", ".join(differing) or "steps"
+            raise InputError(
+                f"last.ckpt belongs to another run ({others} differ): choose another folder, "
+                "or start again by resume='never' (on the command line --resume never)"
+            )
+        self.batches_seen = found["batches_seen"]

@@ -3,9 +3,9 @@ and its callbacks.
 
 `RunSettings` holds what a run needs beyond the module and its data; everything about devices goes
 to Lightning's own flags (`accelerator`, `devices`, `num_nodes`, `strategy`), so single device, DDP
-and several nodes differ in nothing else.  `Checkpoints` writes ``last.ckpt`` beside its final place
-and renames it, so a run killed in the middle of a write still has the one before.  It saves every
-few steps, at the end, and when the run is interrupted (Ctrl-C, SIGTERM) or fails.
+and several nodes differ in nothing else.  ``last.ckpt`` is written beside its final place and
+renamed, so a run killed in the middle of a write still has the one before.  It is saved every few
+steps, at the end, and when the run is interrupted (Ctrl-C, SIGTERM) or fails.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import logging
 import signal
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,8 +22,9 @@ from typing import Any, Literal
 
 import lightning.pytorch as pl
 import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.plugins.io import TorchCheckpointIO
 
-from ..errors import InputError
 from ..host.device import resolved
 from ..host.files import Facts, atomic_path, locked_folder, reading
 from ..host.progress import Progress
@@ -32,12 +33,7 @@ from ..host.validation import validated
 from ..host.weights import RANDOMNESS
 from .module import SpectralModule
 
-log = logging.getLogger(__name__)
 LAST = "last.ckpt"
-SOURCE = "eigenprobe_source"  # key of a checkpoint
-ANEW = (
-    "choose another folder, or start again by resume='never' (on the command line --resume never)"
-)
 
 
 def last_checkpoint(folder: str | Path | None) -> Path | None:
@@ -45,69 +41,30 @@ def last_checkpoint(folder: str | Path | None) -> Path | None:
     return Path(folder) / LAST if folder is not None and (Path(folder) / LAST).is_file() else None
 
 
-def check_source(path: Path, source: Mapping[str, str]) -> None:
-    """An error where the checkpoint is of another cloud, size or recipe than ``source``."""
-    with reading(path, "a checkpoint"):
-        whole = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        if not isinstance(whole, dict) or not {"state_dict", "optimizer_states", "loops"} <= set(
-            whole
-        ):
-            raise InputError(f"{path} is not the checkpoint of a run: {ANEW}")
-    stored = whole.get(SOURCE, {})
-    differing = [name for name in source if name in stored and stored[name] != source[name]]
-    if differing:
-        others = ", ".join(differing)
-        raise InputError(f"{path} belongs to another run ({others} differ): {ANEW}")
-
-
-class Checkpoints(pl.Callback):
-    """Save the whole state of a run to ``folder/last.ckpt`` every ``every`` optimiser steps.
-
-    ``source`` says what is learned, as names and digests; it is kept in the checkpoint for
-    `check_source`.
-    """
-
-    def __init__(
-        self, folder: str | Path, every: int = 200, source: Mapping[str, str] | None = None
-    ) -> None:
-        self.folder, self.every, self.source = Path(folder), every, dict(source or {})
-        self.saved = -1
-
-    def on_save_checkpoint(
-        self, trainer: pl.Trainer, module: pl.LightningModule, checkpoint: Facts
-    ) -> None:
-        checkpoint[SOURCE] = self.source
-
-    def save(self, trainer: pl.Trainer) -> Path:
-        """Write what is new; every process must call it."""
-        target = self.folder / LAST
-        # Between two optimiser steps of an accumulation there is nothing new to save.
-        if trainer.global_step != self.saved:
-            with atomic_path(target) if trainer.is_global_zero else nullcontext(target) as path:
-                # Only the first process writes, all of them wait for it.
-                trainer.save_checkpoint(path)
-            self.saved = trainer.global_step
-        return target
-
-    def on_train_batch_end(self, trainer: pl.Trainer, *_: object) -> None:
-        if trainer.global_step % self.every == 0:
-            self.save(trainer)
+class Checkpoints(ModelCheckpoint):
+    """Lightning's, as one file: every few optimiser steps, at the end, and when a run fails."""
 
     def on_train_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        self.save(trainer)
+        trainer.save_checkpoint(Path(str(self.dirpath), LAST))
 
     def on_exception(
         self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException
     ) -> None:
-        if trainer.global_step > 0 and trainer.world_size == 1:
-            # A collective save could wait for ever for a process that failed; the periodic one
-            # stands then.
-            log.warning(
-                "%s: saved %s at step %d",
-                type(exception).__name__,
-                self.save(trainer),
-                trainer.global_step,
-            )
+        # Saving together could wait for ever for a process that failed.
+        if trainer.world_size == 1:
+            super().on_exception(trainer, module, exception)
+
+
+class WholeFiles(TorchCheckpointIO):
+    """Checkpoints that are written whole or not at all."""
+
+    def save_checkpoint(self, checkpoint: Facts, path: Any, storage_options: Any = None) -> None:
+        with atomic_path(path) as temporary:
+            torch.save(checkpoint, temporary)
+
+    def load_checkpoint(self, path: Any, *options: Any, **named: Any) -> Facts:
+        with reading(path, "a checkpoint"):
+            return super().load_checkpoint(path, *options, **named)
 
 
 class Bar(pl.Callback):
@@ -177,13 +134,13 @@ def train(
     An interrupt saves a checkpoint first and then raises ``KeyboardInterrupt``.
     """
     settings = settings or RunSettings()
-    if settings.accumulate > 1 and module.accelerate == "graph":
-        raise InputError(
-            "CUDA graphs reuse their gradients: expected accumulate=1 with accelerate='graph'"
-        )
     callbacks: list[pl.Callback] = list(settings.flags.get("callbacks", []))
     if settings.folder is not None:
-        callbacks.append(Checkpoints(settings.folder, settings.checkpoint_every, settings.source))
+        how: Any = {"save_on_exception": True, "enable_version_counter": False}
+        every = settings.checkpoint_every
+        callbacks.append(
+            Checkpoints(settings.folder, Path(LAST).stem, every_n_train_steps=every, **how)
+        )
     logger: Any = False
     if settings.logs and settings.folder is not None:
         from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
@@ -197,9 +154,9 @@ def train(
         "accumulate_grad_batches": settings.accumulate,
         "logger": logger,
         "log_every_n_steps": module.log_every,
-        **dict.fromkeys(
-            ("enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False
-        ),
+        "plugins": [WholeFiles()],
+        "enable_checkpointing": settings.folder is not None,
+        **dict.fromkeys(("enable_progress_bar", "enable_model_summary"), False),
         "num_sanity_val_steps": 0,
         "limit_val_batches": 1.0 if settings.validate_every else 0,
         "check_val_every_n_epoch": None,
@@ -208,12 +165,10 @@ def train(
         **settings.flags,
     }
     checkpoint = last_checkpoint(settings.folder) if settings.resume == "auto" else None
-    if checkpoint is not None:
-        check_source(checkpoint, settings.source)
+    module.source = settings.source
     # Dropout draws from the generators of the process: seeded inside, restored after, by one thread
     # at a time.
     with RANDOMNESS, _quiet(), torch.random.fork_rng(), Progress("training", 1.0) as bar:
-        # Checkpoints come last: they keep what the others have done.
         flags["callbacks"] = [*([Bar(bar)] if progress_enabled() else []), *callbacks]
         trainer, interrupt = pl.Trainer(**flags), signal.getsignal(signal.SIGINT)
         folder = settings.folder if trainer.is_global_zero else None  # locked by one process

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from eigenprobe.basis import Basis
+from eigenprobe.cloud.cloud import Cloud
 from eigenprobe.eigen import solve
 from eigenprobe.extensions import NetworkExtension
 from eigenprobe.host.tables import Record
@@ -42,11 +43,11 @@ def learn_shape(
     spent = fit.info["seconds"]
     facts = {"steps": fit.info["steps"], "prepare": spent["prepare"], "seconds": spent["train"]}
     points = torch.as_tensor(sample.points, dtype=torch.float32, device=where)
-    whole = settings.all_probes().build(points)
+    whole, cloud = settings.all_probes().build(points), Cloud.plain(points.double())
     function, rows = fitted_network(fit), []
     facts |= distance_to_optimum(function, vertices, k, settings)
     for name, ritz in (("feedforward", False), ("ritz", True)):
-        basis = network_basis(function, points, whole, ritz=ritz)
+        basis = network_basis(function, cloud, whole, ritz=ritz)
         rows.append(_row(name, sample, k, basis.vectors, basis.eigenvalues) | facts)
     started = time.perf_counter()
     if whole.symmetric:
@@ -66,12 +67,12 @@ def distance_to_optimum(
     That of a symmetric smoother is the loss of its leading eigenvectors; for ``row`` it is that of
     the PCA of ``S^t (S^t)^T``, a lower bound of the hybrid loss.
     """
-    objective, losses = settings.objective(), []
+    objective, losses, frame = settings.objective(), [], settings.frame(points)
     if objective.kind != "expected":
         return {}
     size = min(settings.size or HELD_OUT, len(points))
     for x in resample(points, size, 2, settings.seed + 1):
-        batch = prepare(x, function.frame, settings.all_probes(), objective, k)
+        batch = prepare(x, frame, settings.all_probes(), objective, k)
         if batch.smoother.symmetric:
             best = solve(batch.smoother, k).vectors
         else:

@@ -140,19 +140,13 @@ def amortise(
     recipe: GeneralisationRecipe, run: RunSettings, samples: Sequence[Sample] = ()
 ) -> tuple[SpectralModule, list[dict[str, float]]]:
     """Train; the module, and |cosine| with the oracle on the samples along the way."""
-    r, gpu = recipe, run.where.type == "cuda"
+    r = recipe
     schedule = Optimisation(
         r.steps, r.rate, r.final_rate, warmup=0, betas=(0.9, 0.999), weight_decay=0.01, clip=r.clip
     )
     objective = Objective("sampled", "hybrid", relative=True)
-    module = SpectralModule(
-        r.network(r.seed),
-        objective,
-        schedule,
-        precision="bf16" if gpu else "32",
-        accelerate="graph" if gpu and r.accumulate == 1 else "none",
-        seed=r.seed,
-    )
+    how: Any = {"precision": "auto", "accelerate": "graph"}
+    module = SpectralModule(r.network(r.seed), objective, schedule, seed=r.seed, **how)
     cosines = OracleCosine([framed_sample(sample) for sample in samples], r.validate_every)
     run = run.watched(cosines) if samples else run
     data = ManifoldData(ProbedClouds(r), steps=r.steps * r.accumulate)

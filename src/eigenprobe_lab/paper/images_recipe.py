@@ -151,7 +151,6 @@ def learn_rows(recipe: ImagesRecipe, points: torch.Tensor, how: RunSettings) -> 
         clouds=clouds,
         size=size,
         ritz=False,
-        accelerate="auto" if clouds == r.accumulate else "none",
         seed=r.seed,
     )
     run = replace(how, accumulate=r.accumulate // clouds)
@@ -164,7 +163,7 @@ def feed_forward(basis: Basis, rows: NDArray[Any]) -> NDArray[np.float64]:
     them.
     """
     function = fitted_network(basis)
-    points = function.frame(torch.as_tensor(rows, device=function.matrix.device))[None]
+    points = function.inputs(torch.as_tensor(rows, device=function.matrix.device))[None]
     q = nested_basis(function.network(points)[0])
     return (q / q[:, :1])[:, 1:].cpu().numpy()
 

@@ -91,7 +91,7 @@ def learn_released(
 
     ``sizes`` are those of `PostNorm`.
     """
-    watched, gpu = MonitoredRun(sample, run), run.where.type == "cuda"
+    watched = MonitoredRun(sample, run)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network = PostNorm(k, **sizes)
@@ -99,8 +99,8 @@ def learn_released(
         network,
         Objective("sampled", "hybrid"),
         schedule,
-        precision="bf16" if gpu else "32",
-        accelerate="graph" if gpu else "none",
+        precision="auto",
+        accelerate="graph",
         seed=seed,
     )
     cloud = watched.frame(watched.vertices, torch.float32)

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from eigenprobe import networks
 from eigenprobe.basis import Basis
+from eigenprobe.cloud.cloud import Cloud
 from eigenprobe.extensions import NetworkExtension
 from eigenprobe.points import Frame
 from eigenprobe.probes import DenseCovariance, Objective, seed_signal
@@ -131,7 +132,7 @@ def toy1d(
             replace(how, folder=how.folder and how.folder / name),
         )
         function = NetworkExtension(network.eval(), frame, whole.points[0], learned_mass=True)
-        basis = network_basis(function, points, smoother, ritz=False)
+        basis = network_basis(function, Cloud.plain(points.double()), smoother, ritz=False)
         toy.bases[name] = replace(
             basis, points=points, info={"method": "network", "experiment": "toy1d"}
         )

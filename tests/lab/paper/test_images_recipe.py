@@ -79,7 +79,7 @@ def test_training_lowers_the_loss_towards_that_of_the_closed_form() -> None:
         basis = learn_rows(recipe, x.float(), RunSettings(device="cpu", logs=False))
         function = fitted_network(basis)
         with torch.no_grad():
-            return loss(function.network(function.frame(x.float())[None])[0].double())
+            return loss(function.network(function.inputs(x.float())[None])[0].double())
 
     vectors = torch.from_numpy(closed_form(recipe, x.numpy()))
     best = loss(torch.cat([torch.ones_like(vectors[:, :1]), vectors], 1))
