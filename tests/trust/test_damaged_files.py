@@ -315,7 +315,7 @@ def test_cells_of_a_grid_lie_within_its_corners(tmp_path: Path, places: list[int
     path.write_bytes(
         head + points + cells + b"\nCELL_TYPES 2\n" + np.array([5, 5], ">i4").tobytes() + b"\n"
     )
-    with pytest.raises(InputError, match=r"grid\.vtk: expected cells within 6 corners, got others"):
+    with pytest.raises(InputError, match=r"grid\.vtk"):
         load(path)
 
 
