@@ -110,7 +110,7 @@ def test_vtk_of_other_programs(tmp_path: Path, binary: bool) -> None:
         ("BINARY\nDATASET POLYDATA\nPOINTS 1000000000 double\n0 0 0", "cannot read"),
         ("ASCII\nDATASET POLYDATA\nPOINTS 2 double\n0 0 0      1 1\n", "cannot read"),
         (
-            "ASCII\nDATASET POLYDATA\nPOINTS 1 double\n0 0 0\nPOLYGONS 1000000000 4000000000\n3 0\n",
+            "ASCII\nDATASET POLYDATA\nPOINTS 1 float\n0 0 0\nPOLYGONS 1000000000 4000000000\n3",
             "claims 4 GB of data",
         ),
         ("ASCII\nDATASET STRUCTURED_POINTS\nDIMENSIONS 2 2 2\n", "the file is damaged, or not"),

@@ -6,11 +6,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .clouds import Read, places, read_points, solved, work_all
+from .clouds import places, read_points, solved, work_all
 from .session import SHARED, K, Session, Switch
 
 if TYPE_CHECKING:
     from ..basis import Basis
+    from ..io.shapes import Shape
     from ..pretrained.model import SpectralModel
 
 ENDING = ".safetensors"
@@ -47,12 +48,12 @@ def encode(
         scheduler: address of a Dask scheduler, or processes: files go to its workers
     """
 
-    def read(file: Path) -> Read:
+    def read(file: Path) -> Shape:
         return read_points(file, samples, False, session.seed, at_most=True)
 
-    def solve(cloud: Read) -> Basis:
+    def solve(cloud: Shape) -> Basis:
         options: Any = {"k": k, "ritz": ritz, "refine": refine, "device": session.device()}
-        return _loaded(model).encode(cloud.points, **options)
+        return _loaded(model).encode(cloud.vertices, **options)
 
     def work(file: Path, target: Path, session: Session) -> tuple[Basis, Path]:
         basis = solved(file, read, solve)

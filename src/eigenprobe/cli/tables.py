@@ -65,7 +65,7 @@ def embed(
         eigenprobe embed s3://bucket/rows.parquet --scheduler tcp://10.0.0.1:8786 --out placed
 
     Args:
-        table: npy, npz, csv, parquet, HDF5, h5ad or mtx: a path, or an address that fsspec reads
+        table: npy, npz, csv, parquet, HDF5 or h5ad: a path, or an address that fsspec reads
         k: how many coordinates
         solver: direct is the closed form, network learns a function for new rows
         coordinates: those of a map in k dimensions, unless another kind is named; vectors are the

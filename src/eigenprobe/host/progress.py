@@ -44,11 +44,6 @@ def enable(on: bool = True) -> None:
     _enabled = on
 
 
-def enabled() -> bool:
-    """Whether bars or lines are wanted."""
-    return _enabled or in_notebook()
-
-
 def in_notebook() -> bool:
     """Whether this runs in the kernel of a notebook that can draw bars (rich needs ipywidgets)."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
@@ -139,8 +134,8 @@ def _line_after(seconds: float | None) -> None:
     def tell() -> None:
         if _bars and _enabled:
             bar = _bars[-1]
-            count = "" if bar.total is None else f": {bar.done:g} of {bar.total:g}"
-            count = f": {bar.done:.1%}" if bar.total == 1 else count
+            count = f": {bar.done:g} of {bar.total:g}" if (bar.total or 1) > 1 else ""
+            count = f": {bar.done:.1%}" if isinstance(bar.total, float) else count
             passed = f"{time.monotonic() - bar.started:.0f} s"
             stage = "" if bar is _bars[0] else _bars[0].description
             words = [f"{bar.description}{count}", stage, passed, bar.note]

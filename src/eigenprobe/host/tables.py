@@ -4,7 +4,6 @@ rows: a sequence of flat mappings, column -> str, int, float, bool or None; colu
 first appearance
 """
 
-import csv
 import html
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
@@ -25,10 +24,10 @@ def columns_of(rows: Iterable[Row]) -> list[str]:
 
 def write_csv(path: Path, rows: Sequence[Row]) -> None:
     """Full precision, one header line, missing values empty."""
-    with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns_of(rows))  # None and absent values: empty cells
-        writer.writeheader()
-        writer.writerows(rows)
+    import pandas
+
+    with atomic_path(path) as temporary:
+        pandas.DataFrame(map(dict, rows), dtype=object).to_csv(temporary, index=False)
 
 
 def say(value: object) -> str:

@@ -335,18 +335,24 @@ def draw_shape(
         if method in PEERS:
             continue
         alignment = sample.compare(basis.vectors, basis.eigenvalues)
-        look: dict[str, Any] = {"faces": faces, "size": PIXELS}
+        look: dict[str, Any] = {"row_labels": (method, "oracle"), "size": PIXELS}
         vectors, mass, rebuilt = (
             folder / f"{name}-{method}-{what}.png" for what in ("vectors", "mass", "rebuilt")
         )
-        both, shown = (
-            (carry(basis.vectors), carry(sample.vectors)),
-            [i for i in SHOWN if i < alignment.k],
+        shown = [i for i in SHOWN if i < alignment.k]
+        ours, theirs = (carry(each)[:, shown] for each in (basis.vectors, sample.vectors))
+        ours = ours * np.where((ours * theirs).sum(0) < 0, -1, 1)
+        look |= {
+            "notes": [""] * len(shown) + [f"|cos| = {alignment.cosines[i]:.3f}" for i in shown]
+        }
+        pairs, functions = [(points, faces)] * 2 * len(shown), [*ours.T, *theirs.T]
+        titles = [f"vector {i + 1}" for i in shown]
+        figures.gallery(pairs, titles, vectors, per_row=len(shown), values=functions, **look)
+        figures.mass(
+            points, carry(basis.mass) * share, reference=truth, path=mass, faces=faces, size=PIXELS
         )
-        names = (method, "oracle")
-        figures.against_oracle(
-            points, *both, alignment.cosines, columns=shown, names=names, path=vectors, **look
-        )
-        figures.mass(points, carry(basis.mass) * share, reference=truth, path=mass, **look)
-        ours = {k: carry(rebuild(basis, sample.points, k)) for k in levels}
-        figures.reconstructions(points, {method: ours, "oracle": exact}, path=rebuilt, **look)
+        rows = [{k: carry(rebuild(basis, sample.points, k)) for k in levels}, exact]
+        shapes = [(each, faces) for row in rows for each in (points, *row.values())]
+        titles = ["input", *(f"k = {k}" for k in levels)]
+        look |= {"notes": (), "like": points}
+        figures.gallery(shapes, titles, rebuilt, per_row=len(titles), **look)
