@@ -306,6 +306,11 @@ class Basis(Generic[A]):
         >>> bool(np.allclose(warm, np.exp(-1) * basis.points[:, 0], atol=1e-3))
         True
         """
+        if isinstance(response, str):
+            raise InputError(
+                f"expected a function of the eigenvalues or {self.k} numbers, got {response!r}: "
+                "ep.apps.response makes a function of a name"
+            )
         gain = self._like(response(self.eigenvalues) if callable(response) else response)
         if tuple(gain.shape) != (self.k,):
             raise InputError(

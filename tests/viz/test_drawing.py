@@ -1,6 +1,4 @@
-"""What is drawn of a shape before its camera, where the answer is known; how a figure is laid out and
-written.
-"""
+"""What is drawn of a shape before its camera; how a figure is laid out and written."""
 
 from __future__ import annotations
 

@@ -107,6 +107,7 @@ def embed(
     from ..manifold.eigenmaps import Eigenmaps
     from ..viz.scatter import image_files, write_scatter
 
+    lists = {"columns": columns, "drop": drop}
     folder = session.folder(table.stem)
     session.refuse_existing(path := folder / "embedding.npz", force)
     if not layout and coordinates == "auto":
@@ -118,7 +119,7 @@ def embed(
     estimator = Eigenmaps(k, device=session.device(), **options)
     progress.stage(f"reading {table.name}")
     pictures: Any = image_files(Path(images)) if images and Path(images).is_dir() else None
-    chosen: Any = {"columns": _words(columns), "drop": _words(drop)}
+    chosen: Any = {name: given.split(",") for name, given in lists.items() if given}
     beside = [name for name in (text, images if pictures is None else None) if name]
     rows = None
     if scheduler is None or labels or beside:
@@ -126,7 +127,7 @@ def embed(
         if pictures and len(pictures) != (n := whole.features.shape[0]):
             raise InputError(f"a row has one of the images: expected {n}, got {len(pictures)}")
         rows, kept = _complete(table, whole, missing)
-        if pictures is not None:
+        if pictures:
             pictures = np.asarray(pictures, object)[kept]
         elif images is not None:
             pictures = [table.parent / str(name) for name in rows.beside[images]]
@@ -177,10 +178,6 @@ def embed(
     facts["eigenvalues"] = arrays["eigenvalues"]
     session.write_json(folder / "summary.json", facts, "eigenvalues and facts")
     session.finish(f"embedded {table.name}: {count} rows, {k} coordinates, {solver},", seconds)
-
-
-def _words(given: str | None) -> list[str]:
-    return [] if given is None else [word.strip() for word in given.split(",") if word.strip()]
 
 
 def _complete(path: Path, table: Table, missing: str) -> tuple[Table, Any]:

@@ -52,7 +52,7 @@ def write_index(
     with suppress(FileNotFoundError):
         table = pandas.read_csv(folder / "summary.csv").convert_dtypes()
         for row in table.to_dict("records"):
-            found[row["file"]] = {k: each for k, each in row.items() if each is not pandas.NA}
+            found[row["file"]] = {k: each for k, each in row.items() if pandas.notna(each)}
     found |= done
     for file, why in failed.items():
         found[str(file)] = {"file": str(file), "status": "failed", "reason": why}
