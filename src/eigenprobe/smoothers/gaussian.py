@@ -11,7 +11,7 @@ sigma is the median distance to the tenth neighbour unless it is given.
 import torch
 from torch import Tensor
 
-from ..errors import InputError, warn
+from ..errors import InputError
 from ..neighbors.graph import Graph, undirected
 from .smoother import RowSmoother, Smoother, csr, symmetric_matrix
 
@@ -25,12 +25,6 @@ def row_smoother(graph: Graph, bandwidth: float | None, dimension: float) -> Row
     nearest = squared[:, :1] if not graph.self_loops else torch.zeros_like(squared[:, :1])
     weight = torch.exp(-(squared - nearest) / _sigma2(graph, squared, bandwidth))
     weight = weight / weight.sum(1, keepdim=True)
-    # sum(w)^2 / sum(w^2) neighbours count; dimension + 1 of them surround a point.
-    if bandwidth and weight.square().sum(1).median() * (dimension + 1) > 1:
-        warn(
-            f"bandwidth {bandwidth:g} is too small for these points: half of them are averaged over "
-            f"fewer than {dimension + 1:.2g} neighbours, so that mass and eigenvalues mean little"
-        )
     time = float((weight * graph.squared).sum(1).mean() / (2 * dimension))
     pointers = torch.arange(0, n * graph.k + 1, graph.k, device=graph.device)
     columns, order = graph.indices.sort(1)
