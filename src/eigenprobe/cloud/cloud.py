@@ -39,7 +39,7 @@ class Cloud:
     rows: Tensor | None = None  # (N,); of a point that is left out the nearest
     kept: Tensor | None = None  # (n,) the given points that rows stand for
     short_cuts: Tensor | None = None  # (c, 2) edges that were cut from the graph, as rows of it
-    noisy: bool = False  # whether its points were moved onto the surface
+    noise: float = 0.0  # of a surface, over its spacing
     means: Tensor | None = None  # (n, d) in the caller's units, where no rows are kept
     left_out: Tensor | None = None  # (N,) bool
     outliers: Tensor | None = None  # (N,) bool, those among them that lie on no surface

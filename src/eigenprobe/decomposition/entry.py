@@ -30,6 +30,7 @@ from torch import Tensor
 from ..basis import Basis
 from ..cloud.cloud import Cloud
 from ..cloud.edges import Neighbours
+from ..cloud.quadrics import BIAS
 from ..eigen import RitzPairs, basis_of, rotate, solve, with_derivatives
 from ..errors import InputError, heard_warnings, near
 from ..extensions import KernelExtension
@@ -347,12 +348,14 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
             info["boundary"] = held.nonzero()[:, 0].tolist()
         if cloud.inspection is not None:
             strays = 0 if cloud.outliers is None else int(cloud.outliers.sum())
-            own = {
-                "cleaned": cloud.noisy,
+            quality = cloud.inspection.facts()
+            info["quality"] = quality | {
+                "thickness": cloud.noise * quality["spacing"],
+                "noise_over_spacing": round(cloud.noise, 4),
+                "cleaned": 2 * cloud.noise**2 > BIAS,
                 "strays": strays,
                 "stray_share": round(strays / len(x), 5),
             }
-            info["quality"] = cloud.inspection.facts() | own
         rotation, found, following = _rotation(smoother, cloud, request, wanted.moving)
         if (
             wanted.smoother == "adaptive"

@@ -193,7 +193,9 @@ def _inspect(x: Tensor, cloud: CloudGraph, wanted: OperatorSettings) -> Inspecti
     few = x.shape[1] not in (2, 3) or graph.n < LEAST or graph.k < NEAREST
     if few or not wanted.is_plain:
         return None
-    return inspect(cloud.points, graph.indices, graph.distances * cloud.frame.scale)
+    return inspect(
+        replace(graph, points=cloud.points, distances=graph.distances * cloud.frame.scale)
+    )
 
 
 def _sample(
@@ -202,16 +204,16 @@ def _sample(
     """The sample of a cloud, or None where it is the cloud."""
     if wanted.resolution == "all":
         return None
-    dimension = int(wanted.dimension or inspection.labels.mode().values)
+    dimension = inspection.dimension if wanted.dimension is None else round(wanted.dimension)
     outliers = torch.zeros(len(x), dtype=torch.bool, device=x.device)
     if dimension == 2 < x.shape[1]:  # only there is a sheet to stand off
         graph = cloud.graph
         outliers = find_outliers(graph.points, graph.indices, graph.distances)
         outliers = removable(outliers if cloud.rows is None else outliers[cloud.rows])
-    if wanted.dimension is None and (doubt := inspection.doubt(dimension)):
+    if wanted.dimension is None and (doubt := inspection.doubt()):
         warn(f"{doubt}: pass dimension= where it matters")
     count = wanted.resolution if isinstance(wanted.resolution, int) else None
-    if count is None and inspection.is_sample(dimension) and not bool(outliers.any()):
+    if count is None and inspection.is_sample and not bool(outliers.any()):
         return None
     return working_sample(x, outliers, inspection, dimension, count)
 
