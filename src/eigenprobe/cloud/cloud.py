@@ -12,6 +12,7 @@ sparse product after it several times faster.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -20,8 +21,8 @@ import torch
 from torch import Tensor
 
 from ..errors import warn
-from ..neighbors.graph import Graph, Metric, build_graph
-from ..neighbors.layout import REORDER, morton_order, rows_at_once
+from ..neighbors.graph import Graph, Metric, build_graph, cloud_dimensions
+from ..neighbors.layout import REORDER, Segments, framed, morton_order, rows_at_once
 from ..neighbors.search import query
 from ..points import Frame, check_count
 
@@ -172,6 +173,44 @@ def arrange(
     if bool(cells.outliers.any()):
         own |= {"outliers": cells.outliers, "left_out": cells.outliers}
     return CloudGraph(given, frame, rows, graph=graph, **own)
+
+
+def arrange_surfaces(
+    clouds: Sequence[Tensor],
+    neighbours: int,
+    dimension: float | None = None,
+    dtype: torch.dtype = torch.float64,
+) -> tuple[list[Cloud], Graph | None, list[bool]]:
+    """The clouds ``(n_i, d)`` on one device that are surfaces of distinct points, each in its
+    frame, their graph as one of stacked clouds, and which these are.
+    """
+    each = Segments(tuple(len(x) for x in clouds), clouds[0].device)
+    points = torch.cat(list(clouds))
+    largest = each.padded(points.abs()).amax((1, 2))
+    points, frames, scale = framed(points, each)
+    kind = torch.finfo(points.dtype)  # fourth powers are ordinary numbers; not of NaN either
+    sound = (scale > kind.eps**0.5 * largest) & (scale > kind.tiny**0.2) & (scale < kind.max**0.2)
+    fits: list[bool] = sound.tolist()
+    if all(fits):
+        parts = points.to(dtype).split(each.sizes)
+        kept = [morton_order(x) if len(x) > REORDER else None for x in parts]
+        moved = [x if order is None else x[order] for x, order in zip(parts, kept, strict=True)]
+        graph = build_graph(
+            torch.cat(moved), min(neighbours, min(each.sizes) - 1), clouds=each.sizes
+        )
+        apart = each.padded(graph.distances[:, 0], 1.0).amin(1) > 0
+        usual = (graph.k / each.counts) ** 0.5  # neighbourhoods of a unit square
+        seen = each.median(graph.distances[:, -1]) > 0.01 * usual  # by single precision
+        found = cloud_dimensions(graph) if dimension is None else [dimension] * len(clouds)
+        fits = [ok and round(d) == 2 for ok, d in zip((apart & seen).tolist(), found, strict=True)]
+    if not all(fits):  # those that fit go on without the others
+        chosen = [x for x, fitting in zip(clouds, fits, strict=True) if fitting]
+        if not chosen:
+            return [], None, fits
+        return *arrange_surfaces(chosen, neighbours, dimension, dtype)[:2], fits
+    rows = (None if order is None else _inverse(order) for order in kept)
+    placed = [Cloud(*each) for each in zip(clouds, frames, rows, kept, strict=True)]
+    return placed, graph, fits
 
 
 def distinct(points: Tensor) -> tuple[Tensor, Tensor] | None:
