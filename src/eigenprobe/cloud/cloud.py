@@ -21,10 +21,12 @@ import torch
 from torch import Tensor
 
 from ..errors import warn
+from ..host.files import Facts
 from ..neighbors.graph import Graph, Metric, build_graph, cloud_dimensions
 from ..neighbors.layout import REORDER, Segments, framed, morton_order, rows_at_once
 from ..neighbors.search import query
 from ..points import Frame, check_count
+from .quadrics import BIAS
 
 if TYPE_CHECKING:
     from .inspection import Inspection
@@ -80,6 +82,32 @@ class Cloud:
         if self.left_out is not None:
             held[self.left_out] = 0
         return held / torch.bincount(self.rows, held)[self.rows]
+
+    def facts(self) -> Facts:
+        """What is known of it, for people."""
+        strays = 0 if self.outliers is None else int(self.outliers.sum())
+        facts = Facts()
+        if self.duplicates:
+            facts["duplicates"] = self.duplicates
+        if self.short_cuts is not None:
+            facts["short_cuts"] = len(self.short_cuts)
+        if self.inspection is not None:
+            quality = self.inspection.facts()
+            facts["quality"] = quality | {
+                "thickness": self.noise * quality["spacing"],
+                "noise_over_spacing": round(self.noise, 4),
+                "cleaned": 2 * self.noise**2 > BIAS,
+                "strays": strays,
+                "stray_share": round(strays / len(self.given), 5),
+            }
+        if not self.whole:
+            facts["resolution"] = len(self.points)
+        if self.outliers is not None:
+            facts["strays"] = self.outliers.nonzero()[:, 0].tolist()
+        if self.left_out is not None:
+            small = self.left_out if self.outliers is None else self.left_out & ~self.outliers
+            facts |= {"left_out": small.nonzero()[:, 0].tolist()} if bool(small.any()) else {}
+        return facts
 
     def spread(self, mass: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Mass ``(n,)`` and functions ``(n, K)`` of the rows, at all given points ``(N, ...)``."""
