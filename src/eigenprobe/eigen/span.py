@@ -21,6 +21,7 @@ from ..basis import Basis, Extension
 from ..cloud.cloud import Cloud
 from ..errors import RankError, warn
 from ..host.files import Facts
+from ..neighbors.search import query
 from ..smoothers import Smoother
 from ..smoothers.prepared import OperatorSource, Prepared
 from .problem import chebyshev
@@ -301,13 +302,13 @@ def basis_of(
 ) -> Basis:
     """The basis of one cloud from its Ritz pairs; ``extension`` is their values at new points."""
     facts: Facts = {"smoother": smoother.kind, "dimension": float(smoother.dimension)}
-    facts |= info or {}
-    if cloud.duplicates:
-        facts["duplicates"] = cloud.duplicates
+    facts |= cloud.facts() | (info or {})
     cut = cloud.short_cuts
     if cut is not None:
-        facts["short_cuts"] = len(cut)
-        cut = cut if cloud.kept is None else cloud.kept[cut]
+        if cloud.means is not None:
+            cut = query(cloud.given, cloud.means, 1)[0][:, 0][cut]
+        elif cloud.kept is not None:
+            cut = cloud.kept[cut]
     mass, vectors = cloud.spread(pairs.mass, pairs.vectors)
     normalized = pairs.q if cloud.rows is None else vectors * mass.sqrt()[:, None]
     values = pairs.eigenvalues / cloud.frame.scale**2
