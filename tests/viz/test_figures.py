@@ -29,7 +29,7 @@ def _drawings(s: Sphere) -> dict[str, Callable[[Any], Figure]]:
         "mesh": lambda p: figures.eigenfunctions(x, v, columns=[1, 2], path=p, **mesh),
         "cloud": lambda p: figures.eigenfunctions(*tensors, size=120, path=p, **values),
         "line": lambda p: figures.eigenfunctions(x[:, :1], v, columns=[1, 5], path=p),
-        "mass": lambda p: figures.mass(x, s.basis.mass, path=p, **mesh),
+        "mass": lambda p: figures.gallery([x], ["mass"], p, values=[s.basis.mass], signed=False),
         "rows": lambda p: figures.gallery(shapes, path=p, **rows, **mesh),
         "gallery": lambda p: figures.gallery([x, (x, f), x[:, :2]], ["a", "b", "c"], p, size=90),
     }

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ..basis import Basis
     from ..io.shapes import Shape
 
-BASIS, SUMMARY = "basis.safetensors", "summary.json"  # what is written first and last
+ENDING = ".safetensors"
+BASIS, SUMMARY = f"basis{ENDING}", "summary.json"  # what is written first and last
 
 
 class Options(TypedDict, total=False):
@@ -128,23 +129,19 @@ def decompose(
 
     if compare is not None and not (compare in known or Path(compare).is_file()):
         raise InputError(f"--compare takes {', '.join(known)} or a file, got {compare!r}")
-    choice: dict[str, Any] = {"samples": samples, "columns": columns, "key": key, "volume": volume}
-    settings: dict[str, Any] = {"k": k, "method": method, "seed": session.seed, **options}
+    choice: Facts = {"samples": samples, "columns": columns, "key": key, "volume": volume}
+    settings: Facts = {"k": k, "method": method, "seed": session.seed, **options}
     for name, value in options.items():
         if str(value).endswith(".npy"):
             settings[name] = load_npy(Path(str(value)))
 
-    def read(file: Path) -> Shape:
-        cloud = read_points(file, seed=session.seed, **choice)
-        if compare == "oracle" and cloud.faces is None:
-            raise InputError(
-                f"--compare oracle needs a mesh with all of its vertices, {file.name} gave a cloud"
-            )
-        return cloud
-
     def solve(cloud: Shape) -> Basis:
         from ..decomposition import decompose as library
 
+        if compare == "oracle" and cloud.faces is None:
+            raise InputError(
+                f"--compare oracle needs a mesh with all of its vertices, {Session.source} gave a cloud"
+            )
         own = dict(settings)
         for name, value in settings.items():  # of a row per point of the file, those of the points
             if hasattr(value, "shape") and cloud.rows is not None and len(value) != cloud.n:
@@ -152,7 +149,7 @@ def decompose(
         return library(cloud.vertices, device=session.device(), **own)
 
     def work(file: Path, folder: Path, session: Session) -> tuple[Basis, Path]:
-        basis = solved(file, read, solve)
+        basis = solved(file, solve, session.seed, **choice)
         seconds = write_basis(folder, basis, report, session, compare, keep_rows)
         d = 0 if basis.points is None else basis.points.shape[1]
         size = f"{basis.n} points{'' if d == 3 else f' in {d} dimensions'}, {basis.k} vectors"
@@ -160,22 +157,20 @@ def decompose(
         return basis, folder / ("report.html" if report else BASIS)
 
     named = places(shapes, session.out)
-    if [*named] == shapes[:1] and scheduler is None:
-        folder = session.folder(shapes[0].stem)
-        session.refuse_existing(folder / BASIS, force)
-        work(shapes[0], folder, session)
-    else:
-        root = session.folder("decomposed")
-        targets = {file: root / name for file, name in named.items()}
-        work_all(work, targets, root, session, force, scheduler)
+    alone = [*named] == shapes
+    folder = session.folder(shapes[0].stem if alone else "decomposed")
+    targets = {file: folder / ("" if alone else name) for file, name in named.items()}
+    work_all(work, targets, folder, session, force, scheduler, alone)
 
 
-def solved(file: Path, read: Callable[[Path], Shape], solve: Callable[[Shape], Basis]) -> Basis:
-    """The basis of a file, which knows its faces and rows and what was said of it."""
+def solved(file: Path, solve: Callable[[Shape], Basis], seed: int, **choice: Any) -> Basis:
+    """The basis of a file, which knows its faces and rows and what was said of it; ``choice`` of
+    `read_points`.
+    """
     progress.stage(f"reading {file.name}")
     Session.source = file.name
     with heard_warnings() as told:
-        cloud = read(file)
+        cloud = read_points(file, seed=seed, **choice)
     progress.stage(f"decomposing {file.name}: {cloud.n} points")
     basis = solve(cloud)
     told += basis.info.get("warnings", ())
@@ -190,12 +185,19 @@ def work_all(
     session: Session,
     force: bool,
     scheduler: str | None,
+    alone: bool,
 ) -> None:
-    """Do every file that has no target yet, here or as a task of a worker, with an index of the
-    folder; an error where one failed. ``work`` returns the basis of a file and what to open.
+    """Do one file ``alone``, or every file that has no target yet, here or as a task of a worker,
+    with an index of the folder; an error where one failed. ``work`` returns the basis of a file and
+    what to open.
 
     One bad file among thousands does not end the run.
     """
+    if alone:
+        ((file, target),) = targets.items()
+        session.refuse_existing(written(target)[0], force)
+        work(file, target, session)
+        return
     from ..viz.index import write_index
 
     session.same_settings(folder, force)
@@ -292,9 +294,9 @@ def write_basis(
 def read_points(
     shape: Path,
     samples: int | None,
-    volume: bool,
     seed: int,
     *,
+    volume: bool = False,
     columns: str | None = None,
     key: str | None = None,
     at_most: bool = False,
@@ -313,23 +315,33 @@ def read_points(
     if volume:
         if read.faces is None:
             raise InputError(f"--volume needs a closed mesh, {shape} is a point cloud")
-        return geometry.Shape(geometry.sample_volume(read, samples or 4000, seed))
+        return replace(
+            read,
+            vertices=geometry.sample_volume(read, samples or 4000, seed),
+            faces=None,
+            rows=None,
+        )
     read = covered(read, seed) if samples is None else read
     if not samples or samples == read.n or (at_most and samples > read.n):
         return read
     if samples > read.n and read.faces is not None:
-        return geometry.Shape(spread_surface(read, samples, seed))
+        return replace(read, vertices=spread_surface(read, samples, seed), faces=None, rows=None)
     rows = geometry.farthest_points(read.vertices, samples, seed)
-    return geometry.Shape(read.vertices[rows], rows=rows if read.rows is None else read.rows[rows])
+    known = rows if read.rows is None else read.rows[rows]
+    return replace(read, vertices=read.vertices[rows], faces=None, rows=known)
+
+
+def written(target: Path) -> list[Path]:
+    """The files that a basis is: this one, or those in this folder."""
+    return [target] if target.suffix == ENDING else [target / BASIS, target / SUMMARY]
 
 
 def finished(place: Path, source: Path) -> bool:
     """Whether a run has written this file, or all of its files into this folder, since its source
     was last changed.
     """
-    written = [place] if place.suffix == Path(BASIS).suffix else [place / BASIS, place / SUMMARY]
     with suppress(FileNotFoundError):
-        when = min(path.stat().st_mtime_ns for path in written)
+        when = min(path.stat().st_mtime_ns for path in written(place))
         return not source.exists() or source.stat().st_mtime_ns <= when
     return False
 
@@ -341,14 +353,14 @@ def places(shapes: list[Path], out: Path | None) -> dict[Path, Path]:
     """
     from ..io.shapes import find_shapes
 
-    written = (out or Path("out")).resolve()
+    own = (out or Path("out")).resolve()
     found: list[Path] = []
     above: list[str] = []
     for given in shapes:
         file = given.suffix and not given.is_dir() and not address(given)
         inside = [given] if file else find_shapes([given], below=True)
-        if written not in (given.resolve(), *given.resolve().parents):
-            inside = [each for each in inside if written not in each.resolve().parents]
+        if own not in (given.resolve(), *given.resolve().parents):
+            inside = [each for each in inside if own not in each.resolve().parents]
         found += inside
         above.append(os.path.abspath(given.parent if given in inside else given))
     common = os.path.commonpath(above)

@@ -50,10 +50,3 @@ def table_rows(facts: Mapping[str, Any]) -> str:
     """Names and values as rows of a table; everything is escaped."""
     cells = [(html.escape(str(key)), html.escape(say(value))) for key, value in facts.items()]
     return "".join(f"<tr><td>{key}</td><td>{value}</td></tr>" for key, value in cells)
-
-
-def html_table(title: str, facts: Mapping[str, Any]) -> str:
-    """Names and values in two columns, as a notebook shows them."""
-    rows = table_rows(facts).replace("<td>", "<td style='text-align:left'>")
-    caption = f"<caption style='text-align:left'><b>{html.escape(title)}</b></caption>"
-    return f"<table>{caption}{rows}</table>"

@@ -146,12 +146,11 @@ def _conf_views(conf: Path) -> list[tuple[Path, Array]]:
 
     views = []
     with reading(conf, "lines bmesh FILE tx ty tz qi qj qk ql"):
-        for line in conf.read_text(encoding="utf-8").splitlines():
-            if (words := line.split())[:1] in (["bmesh"], ["mesh"]):
-                numbers = np.array(words[2:9], dtype=np.float64)
-                turn = Rotation.from_quat(numbers[3:]).inv().as_matrix()
-                pose = np.column_stack([turn, numbers[:3]])
-                views.append((conf.parent / Path(words[1]).name, pose))
+        text = conf.read_text(encoding="utf-8")
+        for name, words in re.findall(r"^\s*b?mesh\s+(\S+)(.*)", text, re.MULTILINE):
+            numbers = np.array(words.split()[:7], dtype=np.float64)
+            turn = Rotation.from_quat(numbers[3:]).inv().as_matrix()
+            views.append((conf.parent / Path(name).name, np.column_stack([turn, numbers[:3]])))
     return views
 
 

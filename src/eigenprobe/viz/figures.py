@@ -19,10 +19,10 @@ from ..errors import InputError
 from ..io.mesh import to_numpy
 from . import colours
 from .charts import eigenvalue_curves, embeddings
-from .drawing import Path, Picture, drawing, grid
+from .drawing import Path, drawing, grid
 from .scene import Array, Index
 
-__all__ = ["eigenfunctions", "eigenvalue_curves", "embeddings", "gallery", "mass"]
+__all__ = ["eigenfunctions", "eigenvalue_curves", "embeddings", "gallery"]
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
@@ -37,12 +37,6 @@ class View(TypedDict, total=False):
     up: str
     size: int
     like: ArrayLike | None
-
-
-def _signed(points: ArrayLike, functions: Array, **view: Any) -> list[Picture]:
-    """Functions (n, c) on a shape, each on a symmetric range of its own."""
-    shape = drawing(points, **view)
-    return [(shape, colours.diverging(values)) for values in functions.T]
 
 
 def chosen_columns(vectors: Array, columns: int | Sequence[int] | None, most: int = 10) -> Index:
@@ -112,56 +106,15 @@ def eigenfunctions(
         titles = [f"{name}   λ = {value:.3g}" for name, value in zip(titles, values, strict=True)]
     size, functions = view.pop("size", 380), v[:, chosen]
     bar = ScalarMappable(Normalize(-1, 1), colours.DIVERGING), "each scaled by its largest value"
-    if x.shape[1] > 1:
-        pictures = _signed(x, functions, **view)
-    else:
+    shapes = []
+    if x.shape[1] == 1:  # graphs
         high = 0.3 * np.ptp(x)
         view["like"] = [[x.min(), -high], [x.max(), high]]
         heights = high * functions / np.abs(functions).max()
-        graphs = [np.column_stack([x, height]) for height in heights.T]
-        pictures = [_signed(each, each[:, 1:], **view)[0] for each in graphs]
+        shapes = [drawing(np.column_stack([x, height]), **view) for height in heights.T]
+    shapes = shapes or [drawing(x, **view)] * len(chosen)
+    pictures = [(shape, colours.diverging(each)) for shape, each in zip(shapes, functions.T)]
     return grid(pictures, titles, min(per_row, len(chosen)), path, size=size, scale=bar)
-
-
-def mass(
-    points: ArrayLike,
-    mass: ArrayLike,
-    *,
-    reference: ArrayLike | None = None,
-    path: Path | None = None,
-    **view: Unpack[View],
-) -> Figure:
-    """The mass on the shape, as a multiple of an even share.
-
-    Parameters
-    ----------
-    points, mass
-        ``(n, d)`` and ``(n,)``.
-    reference
-        The true mass ``(n,)``, shown beside it in the same colours.
-    path, view
-        As in `eigenfunctions`.
-
-    Returns
-    -------
-    Figure
-
-    Examples
-    --------
-    >>> ball = np.random.default_rng(0).normal(size=(300, 3))
-    >>> figure = mass(ball, np.full(300, 1 / 300), reference=np.arange(300.0), size=60)
-    >>> figure.axes[1].get_title()
-    'reference'
-    """
-    shown = {"mass": mass} if reference is None else {"mass": mass, "reference": reference}
-    shares = [to_numpy(each) / to_numpy(each).mean() for each in shown.values()]
-    low, high = colours.robust_range(np.concatenate(shares))
-    scale = ScalarMappable(Normalize(low, high), colours.SEQUENTIAL)
-    look: Any = view
-    size, bar = look.pop("size", 520), (scale, "as a multiple of an even share")
-    shape = drawing(points, **look)
-    pictures = [(shape, scale.to_rgba(each)[:, :3]) for each in shares]
-    return grid(pictures, [*shown], len(shown), path, size=size, scale=bar)
 
 
 def gallery(
@@ -171,6 +124,7 @@ def gallery(
     *,
     per_row: int = 6,
     values: Sequence[ArrayLike] | None = None,
+    signed: bool = True,
     row_labels: Sequence[str] = (),
     notes: Sequence[str] = (),
     **view: Unpack[View],
@@ -185,6 +139,8 @@ def gallery(
         What stands above each shape, a file to write to, and shapes side by side.
     values
         A function ``(n,)`` on each shape; without them shapes are drawn in clay.
+    signed
+        Each function has a range of its own around zero; else all share one, whose scale is shown.
     row_labels, notes
         What stands beside each row, and under each shape.
     view
@@ -203,13 +159,18 @@ def gallery(
     """
     if not len(clouds):
         raise InputError("gallery needs at least one cloud")
-    size, pictures = view.pop("size", 300), []
+    size, pictures, scale = view.pop("size", 300), [], None
+    functions = None if values is None else [to_numpy(each) for each in values]
+    if functions is not None and not signed:
+        bounds = Normalize(*colours.robust_range(np.concatenate(functions)))
+        scale = ScalarMappable(bounds, colours.SEQUENTIAL), ""
     for index, item in enumerate(clouds):
         points, faces = item if isinstance(item, tuple) else (item, None)
-        shape: Any = {**view, "faces": faces}
-        if values is None:
-            pictures.append((drawing(points, **shape), np.tile(colours.CLAY, (len(points), 1))))
-        else:
-            pictures += _signed(points, to_numpy(values[index])[:, None], **shape)
-    words: Any = {"row_labels": row_labels, "notes": notes}
+        shades = np.tile(colours.CLAY, (len(points), 1))
+        if functions is not None:
+            each = functions[index]
+            shades = scale[0].to_rgba(each)[:, :3] if scale else colours.diverging(each)
+        look: Any = {**view, "faces": faces}
+        pictures.append((drawing(points, **look), shades))
+    words: Any = {"row_labels": row_labels, "notes": notes, "scale": scale}
     return grid(pictures, titles or [], min(per_row, len(pictures)), path, size=size, **words)

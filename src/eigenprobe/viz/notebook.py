@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from ..basis import Basis
-from ..host.tables import html_table
+from ..host.tables import table_rows
 from ..io.mesh import to_numpy
 from .report import report_page
 
@@ -59,4 +59,5 @@ def basis_html(basis: Basis) -> str:
     where = "" if basis.points is None else f" in {basis.points.shape[1]} dimensions"
     facts = {"points": f"{basis.n}{where}", "vectors": basis.k, "eigenvalues": ", ".join(listed)}
     plain = {name: fact for name, fact in basis.info.items() if isinstance(fact, str | int | float)}
-    return html_table("Basis", facts | plain)
+    rows = table_rows(facts | plain).replace("<td>", "<td style='text-align:left'>")
+    return f"<table><caption style='text-align:left'><b>Basis</b></caption>{rows}</table>"

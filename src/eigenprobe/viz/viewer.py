@@ -168,7 +168,7 @@ class Viewer(ThreadingHTTPServer):
         if self._again is None:
             raise InputError("only a shape or a basis with points can be computed again")
         with self._computing:
-            self.page = self._again(**{k: str(value) for k, value in settings.items()}).encode()
+            self.page = self._again(**settings).encode()
 
     def wait(self) -> None:
         """Until interrupted; then it stops."""
@@ -234,14 +234,10 @@ def serve(
     given: Any = {"faces": basis.faces if faces is None else faces, "title": name}
     given |= {"compare": compare, "values": values}
 
-    def computed(**settings: str) -> str:
+    def computed(**settings: Any) -> str:
         from ..decomposition import decompose
 
-        wanted: Any = {
-            name: int(each) if each.isdecimal() else each for name, each in settings.items()
-        }
-        if wanted.get("neighbours") == "auto":
-            del wanted["neighbours"]
+        wanted = {name: each for name, each in settings.items() if each != "auto"}
         made = decompose(basis.points, **wanted)
         return report_page(made, live=settings, facts=made.info, **given)
 

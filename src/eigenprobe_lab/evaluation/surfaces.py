@@ -327,10 +327,7 @@ def draw_shape(
     exact = {
         k: carry(rebuild_weighted(sample.vectors, sample.points, k, sample.areas)) for k in levels
     }
-    share = len(sample.points) / len(
-        points
-    )  # the figure of the mass counts in equal shares of what it is given
-    truth = None if faces is None else carry(sample.areas) * share
+    truth = None if faces is None else carry(sample.areas)
     for method, basis in bases.items():
         if method in PEERS:
             continue
@@ -348,9 +345,10 @@ def draw_shape(
         pairs, functions = [(points, faces)] * 2 * len(shown), [*ours.T, *theirs.T]
         titles = [f"vector {i + 1}" for i in shown]
         figures.gallery(pairs, titles, vectors, per_row=len(shown), values=functions, **look)
-        figures.mass(
-            points, carry(basis.mass) * share, reference=truth, path=mass, faces=faces, size=PIXELS
-        )
+        masses = {"mass": carry(basis.mass)} | ({} if truth is None else {"reference": truth})
+        shares = [len(sample.points) * each for each in masses.values()]
+        pairs, titles = [(points, faces)] * len(masses), [*masses]
+        figures.gallery(pairs, titles, mass, values=shares, signed=False, size=PIXELS)
         rows = [{k: carry(rebuild(basis, sample.points, k)) for k in levels}, exact]
         shapes = [(each, faces) for row in rows for each in (points, *row.values())]
         titles = ["input", *(f"k = {k}" for k in levels)]
