@@ -32,7 +32,7 @@ def test_decompose_compared(run: Run) -> None:
     for words, told in (
         (
             "decompose cloud.xyz --compare oracle",
-            "--compare oracle needs a mesh with all of its vertices, cloud.xyz",
+            "--compare oracle needs all vertices of a mesh, cloud.xyz",
         ),
         (
             "decompose bunny.obj --compare orcle",

@@ -140,7 +140,7 @@ def decompose(
 
         if compare == "oracle" and cloud.faces is None:
             raise InputError(
-                f"--compare oracle needs a mesh with all of its vertices, {Session.source} gave a cloud"
+                f"--compare oracle needs all vertices of a mesh, {Session.source} gave a cloud"
             )
         own = dict(settings)
         for name, value in settings.items():  # of a row per point of the file, those of the points
@@ -157,7 +157,7 @@ def decompose(
         return basis, folder / ("report.html" if report else BASIS)
 
     named = places(shapes, session.out)
-    alone = [*named] == shapes
+    alone = [*named] == shapes[:1]
     folder = session.folder(shapes[0].stem if alone else "decomposed")
     targets = {file: folder / ("" if alone else name) for file, name in named.items()}
     work_all(work, targets, folder, session, force, scheduler, alone)

@@ -59,7 +59,7 @@ def encode(
 
     named, folder = places(shapes, session.out), session.folder("encoded")
     targets = {file: folder / f"{name}{ENDING}" for file, name in named.items()}
-    work_all(work, targets, folder, session, force, scheduler, [*named] == shapes)
+    work_all(work, targets, folder, session, force, scheduler, [*named] == shapes[:1])
 
 
 @cache

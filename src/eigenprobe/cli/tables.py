@@ -112,11 +112,10 @@ def embed(
     session.refuse_existing(path := folder / "embedding.npz", force)
     if not layout and coordinates == "auto":
         coordinates = "sphere"
-    options: dict[str, Any] = {"solver": solver, "metric": metric, "coordinates": coordinates}
+    options: Facts = {"solver": solver, "metric": metric, "coordinates": coordinates}
     options |= {"map_dimensions": map_dimensions, "random_state": session.seed}
-    options |= {} if neighbors is None else {"n_neighbors": neighbors}
-    options |= {} if sample is None else {"max_samples": sample}
-    estimator = Eigenmaps(k, device=session.device(), **options)
+    options |= {"n_neighbors": neighbors, "max_samples": sample, "device": session.device()}
+    estimator = Eigenmaps(k, **{name: each for name, each in options.items() if each is not None})
     progress.stage(f"reading {table.name}")
     pictures: Any = image_files(Path(images)) if images and Path(images).is_dir() else None
     chosen: Any = {name: given.split(",") for name, given in lists.items() if given}
@@ -141,11 +140,8 @@ def embed(
     else:
         progress.stage(f"embedding {rows.features.shape[0]} rows")
         estimator.fit(rows.features)
-        arrays = {
-            "embedding": estimator.embedding_,
-            "eigenvalues": estimator.eigenvalues_,
-            "mass": estimator.mass_,
-        }
+        names = ("embedding", "eigenvalues", "mass")
+        arrays = {name: getattr(estimator, f"{name}_") for name in names}
         if layout:
             progress.stage(f"laying out {rows.features.shape[0]} rows")
             every = estimator.basis_.n == len(estimator.embedding_)
@@ -155,8 +151,10 @@ def embed(
         arrays["new"] = estimator.transform(fresh)
         if layout:
             arrays["new_layout"] = estimator.place(fresh)
+    drawn: Any = {"title": table.name, "images": pictures}
     if rows is not None and rows.labels is not None:
         arrays["labels"] = rows.labels.astype(str) if rows.labels.dtype == object else rows.labels
+        drawn["labels"] = rows.named
     if rows is not None and text is not None:
         arrays["texts"] = rows.beside[text].astype(str)
     write_npz(path, arrays)
@@ -164,18 +162,12 @@ def embed(
     if report:
         progress.stage("writing the report")
         names = ("new", "layout", "new_layout", "eigenvalues", "texts")
-        drawn: Any = {name: arrays.get(name) for name in names}
-        drawn |= {"labels": None if rows is None else rows.named, "title": table.name}
-        drawn["images"] = pictures
+        drawn |= {name: arrays.get(name) for name in names}
         write_scatter(page := folder / "report.html", arrays["embedding"], **drawn)
         session.wrote(page, "open in any browser")
     count = len(arrays["embedding"])
-    facts: Facts = {
-        "rows": count,
-        "coordinates": k,
-        "seconds": (seconds := round(session.seconds, 3)),
-    }
-    facts["eigenvalues"] = arrays["eigenvalues"]
+    facts: Facts = {"rows": count, "coordinates": k, "eigenvalues": arrays["eigenvalues"]}
+    facts["seconds"] = seconds = round(session.seconds, 3)
     session.write_json(folder / "summary.json", facts, "eigenvalues and facts")
     session.finish(f"embedded {table.name}: {count} rows, {k} coordinates, {solver},", seconds)
 

@@ -11,11 +11,12 @@ point). The shape is drawn by `assets/scene.js`, the charts by the plotly.js tha
 carries. At 10,000 points and 50 vectors the file is about 3 MB, half of it plotly.js.
 """
 
+import html
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -171,6 +172,37 @@ def report_page(
     payload = {"shapes": shapes, "maps": maps, "title": title, "again": live}
     subtitle = f"{say(basis.n)} points in {d} dimensions, {basis.k} eigenfunctions"
     return page("report", payload, title, subtitle, note, facts, bare)
+
+
+@dataclass(frozen=True)
+class InteractiveScene:
+    """A page of its own in the frame of a cell, so that nothing of the notebook disturbs it."""
+
+    page: str
+    height: int = 560
+
+    def _repr_html_(self) -> str:
+        frame = f'style="width:100%;height:{self.height}px;border:0" title="eigenprobe"'
+        return f'<iframe {frame} srcdoc="{html.escape(self.page)}"></iframe>'
+
+
+def interactive_scene(
+    basis: Basis,
+    *,
+    columns: int | Sequence[int] | None = None,
+    faces: ArrayLike | None = None,
+    limit: int = DISPLAY_LIMIT,
+) -> InteractiveScene:
+    """The report's own scene for a notebook, with a slider over the chosen columns."""
+    from .figures import chosen_columns
+
+    some = chosen_columns(to_numpy(basis.vectors), columns)
+    picked = replace(
+        basis, normalized=basis.normalized[:, some], eigenvalues=basis.eigenvalues[some]
+    )
+    numbers = (some + 1).tolist()
+    shown: Any = {"faces": faces, "limit": limit, "reconstruction": False}
+    return InteractiveScene(report_page(picked, bare=True, numbers=numbers, **shown))
 
 
 def _shape(
