@@ -12,7 +12,7 @@ sparse product after it several times faster.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -30,6 +30,9 @@ from .quadrics import BIAS
 
 if TYPE_CHECKING:
     from .inspection import Inspection
+
+
+PADDED = 3.0  # rows, over points, up to which clouds of different sizes go together
 
 
 @dataclass(frozen=True)
@@ -201,6 +204,21 @@ def arrange(
     if bool(cells.outliers.any()):
         own |= {"outliers": cells.outliers, "left_out": cells.outliers}
     return CloudGraph(given, frame, rows, graph=graph, **own)
+
+
+def alike(sizes: Mapping[int, int], rows: int) -> list[list[int]]:
+    """Groups of clouds, by their numbers, of similar sizes: padded to the largest they have at most
+    so many ``rows`` each, and not many more than points.
+    """
+    found: list[list[int]] = []
+    total = 0
+    for i in sorted(sizes, key=lambda i: (-sizes[i], i)):
+        total += sizes[i]
+        if not found or sizes[found[-1][0]] * (len(found[-1]) + 1) > min(rows, PADDED * total):
+            found.append([])
+            total = sizes[i]
+        found[-1].append(i)
+    return found
 
 
 def arrange_surfaces(

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud.cloud import CloudGraph, arrange_surfaces
+from ..cloud.cloud import CloudGraph, alike, arrange_surfaces
 from ..cloud.edges import without_short_cuts
 from ..eigen import basis_of, rotate
 from ..eigen.solve import block_columns, solve_each
@@ -33,27 +33,7 @@ from ..smoothers.prepared import OperatorSource
 from .settings import Request
 
 LARGEST = 20_000  # points of a cloud that keep a device busy alone
-PADDED = 3.0  # rows, over points, up to which clouds of different sizes go together
 ROWS = 1 << 20  # points that are solved together
-
-
-def stacks_by_size(sizes: Sequence[int], k: int) -> list[list[int]]:
-    """Groups of clouds to be solved together, of similar sizes; those that are to be solved alone
-    are in none.
-    """
-    fewest = 4 * block_columns(k)
-    order = sorted(
-        (i for i, n in enumerate(sizes) if fewest <= n <= LARGEST), key=lambda i: -sizes[i]
-    )
-    found: list[list[int]] = []
-    total = 0
-    for i in order:
-        total += sizes[i]
-        if not found or sizes[found[-1][0]] * (len(found[-1]) + 1) > min(ROWS, PADDED * total):
-            found.append([])
-            total = sizes[i]
-        found[-1].append(i)
-    return [group for group in found if len(group) > 1]
 
 
 def solve_stacks(clouds: Sequence[Any], request: Request) -> dict[int, Basis]:
@@ -62,10 +42,13 @@ def solve_stacks(clouds: Sequence[Any], request: Request) -> dict[int, Basis]:
         return {}
     began = time.perf_counter()
     checked = dict(_on_device(clouds, request))
-    numbers = list(checked)
+    sizes = {i: len(x) for i, (x, _) in checked.items()}
+    fewest = 4 * block_columns(request.k)
+    suited = {i: n for i, n in sizes.items() if fewest <= n <= LARGEST}
     found: dict[int, Basis] = {}
-    for group in stacks_by_size([len(checked[i][0]) for i in numbers], request.k):
-        members = [numbers[place] for place in group]
+    for members in alike(suited, ROWS):
+        if len(members) == 1:
+            continue
         bases = solve_stack([checked[i][0] for i in members], request)
         found |= {i: basis for i, basis in zip(members, bases, strict=True) if basis is not None}
     share = {

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..cloud.cloud import Cloud, arrange, arrange_surfaces
+from ..cloud.cloud import Cloud, alike, arrange, arrange_surfaces
 from ..cloud.edges import without_short_cuts
 from ..errors import InputError
 from ..networks.spectral import NEIGHBOURS, Inputs, SpectralNetwork, diffusion, inputs
@@ -92,28 +92,14 @@ def batches(
     one.
     """
     alone = [i for i, x in clouds.items() if not together or len(x) > WHOLE]
-    order = sorted(clouds.keys() - set(alone), key=lambda i: (len(clouds[i]), i))
-    for run in _packed([len(clouds[i]) for i in order]):
-        batch, surfaces = Batch.of_surfaces([clouds[i] for i in order[run]])
-        members = [i for i, ok in zip(order[run], surfaces, strict=True) if ok]
-        alone += sorted(set(order[run]) - set(members))
+    for group in alike({i: len(clouds[i]) for i in clouds.keys() - set(alone)}, BATCH_POINTS):
+        batch, surfaces = Batch.of_surfaces([clouds[i] for i in group])
+        members = [i for i, ok in zip(group, surfaces, strict=True) if ok]
+        alone += sorted(set(group) - set(members))
         if batch is not None:
             yield members, batch
     for i in alone:
         yield [i], Batch.of_one(clouds[i], k, kind)
-
-
-def _packed(sizes: Sequence[int]) -> Iterator[slice]:
-    """Runs of clouds of ascending sizes that, padded to the largest, have at most `BATCH_POINTS`
-    points.
-    """
-    first = 0
-    for i, n in enumerate(sizes):
-        if first < i and n * (i + 1 - first) > BATCH_POINTS:
-            yield slice(first, i)
-            first = i
-    if sizes:
-        yield slice(first, len(sizes))
 
 
 @torch.no_grad()
