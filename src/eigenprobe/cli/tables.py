@@ -161,8 +161,8 @@ def embed(
     session.wrote(path, f"arrays {', '.join(arrays)}")
     if report:
         progress.stage("writing the report")
-        names = ("new", "layout", "new_layout", "eigenvalues", "texts")
-        drawn |= {name: arrays.get(name) for name in names}
+        shown = ("new", "layout", "new_layout", "eigenvalues", "texts")
+        drawn |= {name: arrays.get(name) for name in shown}
         write_scatter(page := folder / "report.html", arrays["embedding"], **drawn)
         session.wrote(page, "open in any browser")
     count = len(arrays["embedding"])

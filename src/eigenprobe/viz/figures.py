@@ -104,15 +104,16 @@ def eigenfunctions(
     if eigenvalues is not None:
         values = to_numpy(eigenvalues)[chosen].round(9) + 0.0
         titles = [f"{name}   λ = {value:.3g}" for name, value in zip(titles, values, strict=True)]
-    size, functions = view.pop("size", 380), v[:, chosen]
+    look: Any = view
+    size, functions = look.pop("size", 380), v[:, chosen]
     bar = ScalarMappable(Normalize(-1, 1), colours.DIVERGING), "each scaled by its largest value"
     shapes = []
     if x.shape[1] == 1:  # graphs
         high = 0.3 * np.ptp(x)
-        view["like"] = [[x.min(), -high], [x.max(), high]]
+        look["like"] = [[x.min(), -high], [x.max(), high]]
         heights = high * functions / np.abs(functions).max()
-        shapes = [drawing(np.column_stack([x, height]), **view) for height in heights.T]
-    shapes = shapes or [drawing(x, **view)] * len(chosen)
+        shapes = [drawing(np.column_stack([x, height]), **look) for height in heights.T]
+    shapes = shapes or [drawing(x, **look)] * len(chosen)
     pictures = [(shape, colours.diverging(each)) for shape, each in zip(shapes, functions.T)]
     return grid(pictures, titles, min(per_row, len(chosen)), path, size=size, scale=bar)
 
