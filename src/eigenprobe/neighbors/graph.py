@@ -349,7 +349,7 @@ def build_graph(
     if clouds and points.device.type != "cpu" and points.shape[1] <= 3:
         indices, distances = grid_search(space, count, clouds)
     else:
-        found = [nearest_rows(x, x, count, backend, ordered) for x in space.split(list(sizes))]
+        found = [nearest_rows(x, x, count, backend) for x in space.split(list(sizes))]
         first = Segments(sizes, points.device).first
         indices = torch.cat([near + start for (near, _), start in zip(found, first, strict=True)])
         distances = torch.cat([lengths for _, lengths in found])

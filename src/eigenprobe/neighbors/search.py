@@ -20,7 +20,7 @@ from torch import Tensor
 from ..errors import InputError, extra
 from ..host.threads import cores, side_by_side
 from .grid import Lists, Search, cell_search, grid_search
-from .layout import MEMORY, REORDER, morton_order, rows_at_once
+from .layout import MEMORY, rows_at_once
 
 Metric = Literal["euclidean", "cosine"]
 Backend = Literal["auto", "kdtree", "torch", "cells", "pynndescent"]
@@ -58,9 +58,7 @@ def query(
     return near, (lengths.square() / 2 if metric == "cosine" else lengths).to(points.dtype)
 
 
-def nearest_rows(
-    data: Tensor, queries: Tensor, k: int, backend: Backend = "auto", ordered: bool = False
-) -> Lists:
+def nearest_rows(data: Tensor, queries: Tensor, k: int, backend: Backend = "auto") -> Lists:
     """Euclidean ``k`` nearest rows of ``data`` for every row of ``queries``; one function over all
     backends.
     """
@@ -68,18 +66,7 @@ def nearest_rows(
         if len(data) * len(queries) > MEMORY:  # more pairs than one block holds
             return grid_search(data, k, queries=None if data is queries else queries)
         backend = "torch"
-    if backend == "auto":
-        backend = _choose(data)
-    few = ordered or data.shape[1] > 3 or len(data) <= REORDER
-    if backend != "kdtree" or data is not queries or few:
-        return searcher(data, backend)(queries, k)
-    # Along a space-filling curve consecutive queries visit the same leaves, which are then in
-    # cache.
-    order = morton_order(data)
-    moved = data[order]
-    found, lengths = _kdtree(moved)(moved, k)
-    indices = torch.empty_like(found).index_copy_(0, order, order[found])
-    return indices, torch.empty_like(lengths).index_copy_(0, order, lengths)
+    return searcher(data, backend)(queries, k)
 
 
 def searcher(
