@@ -279,20 +279,13 @@ class Graph:
         return count, labels if indices is self.indices else labels.numpy()  # type: ignore
 
 
-def local_spacing(indices: Tensor, distances: Tensor, real: Tensor | int | None = None) -> Tensor:
+def local_spacing(indices: Tensor, distances: Tensor) -> Tensor:
     """Root mean square distance ``(n,)`` to the nearest six, averaged (in the logarithm) over the
     point and those six.
-
-    ``real (n,)`` counts the neighbours of each row that are not padding.
     """
-    squared, around = distances[:, :RING].square(), indices[:, :RING]
-    share: Tensor | int = around.shape[1]
-    counts: Tensor | int = 1
-    if isinstance(real, Tensor):
-        share = real.clamp_max(share)
-        counts = torch.arange(around.shape[1], device=around.device) < share[:, None]
-    own = ((squared * counts).sum(1) / share).sqrt().log()
-    return ((own + (own[around] * counts).sum(1)) / (share + 1)).exp()
+    around = indices[:, :RING]
+    own = distances[:, :RING].square().mean(1).sqrt().log()
+    return ((own + own[around].sum(1)) / (around.shape[1] + 1)).exp()
 
 
 @validated

@@ -51,7 +51,7 @@ def balanced_stencil(
     near, frames = first_frames(graph, dimension)
     if field is not None:
         near = near.stretched_along(field, frames)
-    spacing = local_spacing(near.indices, near.distances, near.real)
+    spacing = local_spacing(near.indices, near.distances)
     edges = choose_edges(near, frames)
     head, tail = edges.head, edges.tail
     chord, spread = graph.points[tail] - graph.points[head], spacing[head] * spacing[tail]
