@@ -529,10 +529,10 @@ class Basis(Generic[A]):
             if not 0 <= float(info.get("dimension", 0)) < math.inf:
                 raise InputError(f"expected a dimension, got {info['dimension']!r}")
             if (record := header.get("operator")) is not None:
-                from .decomposition.settings import settings_from_record
+                from .decomposition.settings import OperatorSettings
                 from .smoothers.prepared import OperatorSource
 
-                stored["source"] = OperatorSource(settings_from_record(record))
+                stored["source"] = OperatorSource(OperatorSettings(**record))
             return Basis(**stored, info=info, extension=extension).numpy()
 
     def plot(

@@ -297,12 +297,9 @@ def basis_of(
 ) -> Basis:
     """The basis of one cloud from its Ritz pairs; ``extension`` is their values at new points."""
     facts: Facts = {"smoother": smoother.kind, "dimension": float(smoother.dimension)}
-    facts |= info or {}
-    if cloud.duplicates:
-        facts["duplicates"] = cloud.duplicates
+    facts |= cloud.facts() | (info or {})
     cut = cloud.short_cuts
     if cut is not None:
-        facts["short_cuts"] = len(cut)
         if cloud.means is not None:
             cut = query(cloud.given, cloud.means, 1)[0][:, 0][cut]
         elif cloud.kept is not None:

@@ -370,10 +370,9 @@ def estimate_dimension(graph: Graph) -> float:
     """The intrinsic dimension of the whole cloud: in ordinary space that of most of its places."""
     graph, d = graph.without_loops(), graph.points.shape[1]
     if graph.metric == "euclidean" and 0 < d <= NEAREST:
-        rows = _centres(graph).flatten()
         if d <= 3:
-            return float(_ordinary(graph, rows).mode().values)
-        axes = int((_variances(graph, rows).median(0).values > QUARTER).sum())
+            return cloud_dimensions(graph)[0]
+        axes = int((_variances(graph, _centres(graph).flatten()).median(0).values > QUARTER).sum())
         if axes <= 2:
             return float(max(1, axes))
     near, far = graph.distances[:, graph.k // 2 - 1], graph.distances[:, -1]
@@ -388,9 +387,13 @@ def estimate_dimension(graph: Graph) -> float:
 
 def cloud_dimensions(graph: Graph) -> list[float]:
     """The dimension of every one of the stacked clouds of a graph, in three dimensions or fewer."""
+    return place_dimensions(graph).mode(1).values.double().tolist()
+
+
+def place_dimensions(graph: Graph) -> Tensor:
+    """The dimension at some places of every cloud, ``(b, s)``, in three dimensions or fewer."""
     rows = _centres(graph)
-    labels = _ordinary(graph, rows.flatten()).view(rows.shape)
-    return labels.mode(1).values.double().tolist()
+    return _ordinary(graph, rows.flatten()).view(rows.shape)
 
 
 def _centres(graph: Graph) -> Tensor:
