@@ -56,8 +56,8 @@ class Balance:
     ridge: float = 1e-3  # softness of balance, relative to the moments of the point
     round_ridge: float = 0.5  # softness of roundness
     rounds: int = 3  # Newton rounds
-    # conjugate-gradient steps in each, at most: more of them carry rounding into the weights of hard
-    # systems, and change no spectrum
+    # conjugate-gradient steps in each, at most: more of them carry rounding into the weights of
+    # hard systems, and change no spectrum
     steps: int = 20
     tolerance: float = 1e-3  # relative residual at which they end
     least_factor: float = 0.3  # a weight loses at most this factor in a round, so it stays positive
