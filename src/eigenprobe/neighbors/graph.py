@@ -279,20 +279,13 @@ class Graph:
         return count, labels if indices is self.indices else labels.numpy()  # type: ignore
 
 
-def local_spacing(indices: Tensor, distances: Tensor, real: Tensor | int | None = None) -> Tensor:
+def local_spacing(indices: Tensor, distances: Tensor) -> Tensor:
     """Root mean square distance ``(n,)`` to the nearest six, averaged (in the logarithm) over the
     point and those six.
-
-    ``real (n,)`` counts the neighbours of each row that are not padding.
     """
-    squared, around = distances[:, :RING].square(), indices[:, :RING]
-    share: Tensor | int = around.shape[1]
-    counts: Tensor | int = 1
-    if isinstance(real, Tensor):
-        share = real.clamp_max(share)
-        counts = torch.arange(around.shape[1], device=around.device) < share[:, None]
-    own = ((squared * counts).sum(1) / share).sqrt().log()
-    return ((own + (own[around] * counts).sum(1)) / (share + 1)).exp()
+    around = indices[:, :RING]
+    own = distances[:, :RING].square().mean(1).sqrt().log()
+    return ((own + own[around].sum(1)) / (around.shape[1] + 1)).exp()
 
 
 @validated
@@ -349,7 +342,7 @@ def build_graph(
     if clouds and points.device.type != "cpu" and points.shape[1] <= 3:
         indices, distances = grid_search(space, count, clouds)
     else:
-        found = [nearest_rows(x, x, count, backend, ordered) for x in space.split(list(sizes))]
+        found = [nearest_rows(x, x, count, backend) for x in space.split(list(sizes))]
         first = Segments(sizes, points.device).first
         indices = torch.cat([near + start for (near, _), start in zip(found, first, strict=True)])
         distances = torch.cat([lengths for _, lengths in found])
