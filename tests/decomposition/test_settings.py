@@ -23,7 +23,7 @@ def test_the_largest_part_of_one_is_the_cloud(rng: np.random.Generator) -> None:
     assert (
         found.info["components"] == 1
         and "resolution" not in found.info
-        and found.prepared().sample is None
+        and found.prepared().cloud.whole
     )
     np.testing.assert_allclose(found.vectors, plain.vectors)
 

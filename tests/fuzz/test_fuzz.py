@@ -162,9 +162,9 @@ def residuals(basis: ep.Basis) -> np.ndarray:
     at its own points.
     """
     made = basis.prepared()
-    smoother, sample = made.smoother_as_given, made.sample
+    smoother = made.smoother_as_given
     if (
-        sample is not None or smoother.n != basis.n
+        not made.cloud.whole or smoother.n != basis.n
     ):  # copies share a row, and a working sample has its own operator
         return np.zeros(1)
     q = torch.as_tensor(np.ascontiguousarray(basis.normalized, np.float64))

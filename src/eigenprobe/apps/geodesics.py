@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..basis import Basis
+from ..cloud.cloud import Cloud
 from ..decomposition import OperatorSettings, geometry_of, prepare
 from ..eigen.inverse import symmetric_factor
 from ..errors import InputError
@@ -84,34 +85,32 @@ def geodesic_distance(cloud: Any, sources: Any, *, time: float | None = None) ->
         raise InputError(f"expected a time above 0, got {time}")
     with limited_threads(x.device, len(x)):
         made = geometry_of(cloud) if isinstance(cloud, Basis) else prepare(x, OperatorSettings(), 1)
-        found = _at_given_points(x, made, index, time)
+        found = _at_given_points(made, index, time)
     result = found[:, 0] if np.ndim(sources) == 0 else found
     return result if origin.numpy else torch.from_numpy(result).to(origin.dtype).to(origin.device)
 
 
-def _at_given_points(
-    x: torch.Tensor, made: Prepared, sources: np.ndarray, time: float | None
-) -> np.ndarray:
-    """Distances ``(n, s)``: those on the working sample of a cloud, if it has one, extended."""
-    if (sample := made.sample) is None:
-        return _distances(x, made, sources, time)
-    place = sample.rows.cpu().numpy()
-    inside = _distances(sample.points, made, place[sources], time)
-    if sample.one_to_one:
+def _at_given_points(made: Prepared, sources: np.ndarray, time: float | None) -> np.ndarray:
+    """Distances ``(n, s)`` at all given points: those between rows, extended where these are
+    means."""
+    cloud = made.cloud
+    if cloud.rows is None:
+        return _distances(made, sources, time)
+    place = cloud.rows.cpu().numpy()
+    inside = _distances(made, place[sources], time)
+    if cloud.means is None:
         return inside[place]
     reached = np.isfinite(inside)
-    extension = KernelExtension(sample.points, torch.from_numpy(np.where(reached, inside, 0.0)))
-    given = sample.given.cpu().numpy()
+    extension = KernelExtension(cloud.means, torch.from_numpy(np.where(reached, inside, 0.0)))
+    given = cloud.given.cpu().numpy()
     chords = np.linalg.norm(given[:, None] - given[sources], axis=2)
-    found = np.maximum(extension(sample.given).cpu().numpy(), chords)
+    found = np.maximum(extension(cloud.given).cpu().numpy(), chords)
     return np.where(reached[place], found, np.inf)
 
 
-def _distances(
-    x: torch.Tensor, made: Prepared, sources: np.ndarray, time: float | None
-) -> np.ndarray:
-    """Distances ``(n, s)`` on float64 points ``(n, d)``."""
-    cloud, smoother = made.cloud, made.smoother
+def _distances(made: Prepared, sources: np.ndarray, time: float | None) -> np.ndarray:
+    """Distances ``(n, s)`` at the rows of a cloud."""
+    smoother, cloud = made.smoother, Cloud(made.cloud.points, made.cloud.frame)
     stiffness, mass = matrices(cloud, smoother)
     frames, gradient = gradients(cloud, smoother)
     if time is None:
@@ -121,20 +120,19 @@ def _distances(
     shift = np.finfo(float).eps ** 0.5 / cloud.frame.scale**2
     inverse = symmetric_factor(stiffness + shift * mass)
     component = smoother.components[1].cpu().numpy()
-    component = component if cloud.rows is None else component[cloud.rows.cpu().numpy()]
-    points, edges = x.cpu().numpy(), stiffness.tocoo()
+    points, edges = cloud.points.cpu().numpy(), stiffness.tocoo()
     steps = points[edges.col] - points[edges.row]
-    found = np.full((len(x), len(sources)), np.inf)
+    found = np.full((len(points), len(sources)), np.inf)
     for column, source in enumerate(sources.tolist()):
         chord = np.linalg.norm(points - points[source], axis=1)
-        warmth = heat.solve(np.bincount([source], minlength=len(x)).astype(float))
+        warmth = heat.solve(np.bincount([source], minlength=len(points)).astype(float))
         field = -np.einsum("nda,an->nd", frames, [part @ warmth for part in gradient])
         # First by the largest entry: squares of what is left of the heat far away may vanish.
         for norm in (np.inf, 2):
             size = np.linalg.norm(field, norm, axis=1, keepdims=True)
             field /= np.where(size > 0, size, 1)
         rise = ((field[edges.row] + field[edges.col]) * steps).sum(1) / 2
-        distance = inverse.solve(np.bincount(edges.row, edges.data * rise, minlength=len(x)))
+        distance = inverse.solve(np.bincount(edges.row, edges.data * rise, minlength=len(points)))
         near = stiffness[[source]].indices
         near = near[chord[near] > 0]
         distance -= np.mean(distance[near] - chord[near])

@@ -339,7 +339,7 @@ def _path_lengths(basis: Basis, root: int) -> Tensor | None:
     except InputError:  # not recorded
         return None
     known = prepared.smoother.graph
-    if prepared.sample is not None or known is None or not known.k:
+    if not prepared.cloud.whole or known is None or not known.k:
         return None
     graph, rows = known.without_loops(), prepared.cloud.rows
     heads = np.repeat(np.arange(graph.n), graph.k)

@@ -1,16 +1,20 @@
-"""A cloud made ready: distinct points in memory order, their graph, and the way back to the points
-as they were given.
+"""A cloud made ready: the points that its operator is made on, in memory order, their graph, and
+the way from and to the points as they were given.
 
-    kept[r]   the given point that row r stands for (n,);      rows[i]   the row that stands for
-    given point i (N,)
+    rows[i]   the row that given point i (N,) belongs to
+    share_i   what i has of the mass of its row: copies of a point and members of a cell share it
+              equally, points that are left out have none
 
-Coinciding points are one: each copy gets its value and an equal share of its mass.  Along a
+Rows are distinct given points, ``kept (n,)``, or ``means (n, d)`` of cells (`sample`).  Along a
 space-filling curve the neighbours of a point are near in memory, which makes the search and every
 sparse product after it several times faster.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Self
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -18,20 +22,28 @@ from torch import Tensor
 from ..errors import warn
 from ..neighbors.graph import Graph, Metric, build_graph
 from ..neighbors.layout import REORDER, morton_order, rows_at_once
+from ..neighbors.search import query
 from ..points import Frame, check_count
+
+if TYPE_CHECKING:
+    from .inspection import Inspection
 
 
 @dataclass(frozen=True)
 class Cloud:
     """``given`` points in the caller's units, and their ``frame``; ``rows`` and ``kept`` are None
-    where nothing was moved or merged."""
+    where nothing was moved, merged or left out."""
 
     given: Tensor  # (N, d) float64
     frame: Frame
-    rows: Tensor | None = None  # (N,)
-    kept: Tensor | None = None  # (n,)
+    rows: Tensor | None = None  # (N,); of a point that is left out the nearest
+    kept: Tensor | None = None  # (n,) the given points that rows stand for
     short_cuts: Tensor | None = None  # (c, 2) edges that were cut from the graph, as rows of it
     noisy: bool = False  # whether its points were moved onto the surface
+    means: Tensor | None = None  # (n, d) in the caller's units, where no rows are kept
+    left_out: Tensor | None = None  # (N,) bool
+    outliers: Tensor | None = None  # (N,) bool, those among them that lie on no surface
+    inspection: Inspection | None = None  # how the given points were sampled
 
     @classmethod
     def plain(cls, points: Tensor, **own: Any) -> Self:
@@ -40,35 +52,71 @@ class Cloud:
 
     @property
     def points(self) -> Tensor:
-        """The kept points ``(n, d)`` in the caller's units."""
+        """The points of the operator ``(n, d)`` in the caller's units."""
+        if self.means is not None:
+            return self.means
         return self.given if self.kept is None else self.given[self.kept]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all given points are there, none left out and none averaged."""
+        return self.means is None and self.left_out is None
 
     @property
     def duplicates(self) -> int:
         """How many given points coincide with another one."""
-        return 0 if self.kept is None else len(self.given) - len(self.kept)
+        if self.kept is None:
+            return 0
+        lost = 0 if self.left_out is None else int(self.left_out.sum())
+        return len(self.given) - lost - len(self.kept)
+
+    @cached_property
+    def shares(self) -> Tensor:
+        """What every given point ``(N,)`` has of the mass of its row."""
+        held = torch.ones_like(self.given[:, 0])
+        if self.rows is None:
+            return held
+        if self.left_out is not None:
+            held[self.left_out] = 0
+        return held / torch.bincount(self.rows, held)[self.rows]
 
     def spread(self, mass: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Mass ``(n,)`` and functions ``(n, K)`` of the kept points, at all given ones ``(N,
-        ...)``.
-        """
+        """Mass ``(n,)`` and functions ``(n, K)`` of the rows, at all given points ``(N, ...)``."""
         if self.rows is None:
             return mass, vectors
-        return self.share(mass)[self.rows], vectors[self.rows]
+        return mass[self.rows] * self.shares.to(mass), vectors[self.rows]
 
     def share(self, mass: Tensor) -> Tensor:
-        """What one copy of every kept point has of its mass ``(n,)``."""
+        """What one copy of every point has of its mass ``(n,)``."""
         return mass if self.rows is None else mass / torch.bincount(self.rows)
 
     def collect(self, values: Tensor) -> Tensor:
-        """Values ``(N, ...)`` at the given points, at the kept ones ``(n, ...)``: the mean over
-        copies.
+        """Values ``(N, ...)`` at the given points, at the rows ``(n, ...)``: the mean over copies
+        or cells.
         """
         if self.rows is None:
             return values
-        counts = torch.bincount(self.rows).to(values)
-        sums = values.new_zeros((len(counts), *values.shape[1:])).index_add_(0, self.rows, values)
-        return sums / counts.reshape(-1, *[1] * (values.ndim - 1))
+        weight = self.shares.to(values).view(-1, *[1] * (values.ndim - 1))
+        sums = values.new_zeros((len(self.points), *values.shape[1:]))
+        return sums.index_add_(0, self.rows, weight * values)
+
+    def without(self, lost: Tensor) -> Self:
+        """The cloud without some rows, ``lost (n,)`` bool."""
+        kept, place = (~lost).nonzero()[:, 0], torch.where(lost, -1, (~lost).cumsum(0) - 1)
+        rows = torch.arange(len(lost), device=lost.device) if self.rows is None else self.rows
+        left_out, rows = lost[rows], place[rows]
+        rows[left_out] = query(self.points[kept], self.given[left_out], 1)[0][:, 0]
+        if self.left_out is not None:
+            left_out |= self.left_out
+        own: dict[str, Any] = {"rows": rows, "left_out": left_out}
+        if self.means is not None:
+            own["means"] = self.means[kept]
+        else:
+            own["kept"] = kept if self.kept is None else self.kept[kept]
+        if self.short_cuts is not None:
+            cut = place[self.short_cuts]
+            own["short_cuts"] = cut[(cut >= 0).all(1)]
+        return replace(self, **own)
 
 
 @dataclass(frozen=True)
@@ -80,22 +128,32 @@ class CloudGraph(Cloud):
     same: float = field(default=1e-5, kw_only=True)
 
 
+class Cells(NamedTuple):
+    """The ``points (m, d)`` of a sample, the one that every given point belongs to, ``rows (N,)``,
+    and which of those are ``outliers (N,)``; ``kept (m,)`` are the given points that they are, if
+    they are some.
+    """
+
+    points: Tensor
+    rows: Tensor
+    outliers: Tensor
+    kept: Tensor | None = None
+
+
 def arrange(
     given: Tensor,
     neighbours: int,
     k: int,
     metric: Metric = "euclidean",
     *,
-    frame: Frame | None = None,
-    dtype: torch.dtype = torch.float64,
+    cells: Cells | None = None,
 ) -> CloudGraph:
-    """The distinct points of a cloud ``(N, d)`` with their ``neighbours`` nearest, enough of them
-    for ``k`` vectors.
-
-    ``frame`` is that of a cloud which this one is a part of; ``dtype`` is that of the points in it.
+    """The distinct points of a cloud ``(N, d)``, or of its ``cells``, with their ``neighbours``
+    nearest, enough of them for ``k`` vectors.
     """
-    frame = frame or Frame.of(given, metric, centred=False)
-    points = frame(given, dtype)
+    found = given if cells is None else cells.points
+    frame = Frame.of(found, metric, centred=False)
+    points = frame(found)
     ordered = points.shape[1] <= 3 and len(points) > REORDER
     kept = morton_order(points) if ordered else None
     rows, moved = (None, points) if kept is None else (_inverse(kept), points[kept])
@@ -105,7 +163,15 @@ def arrange(
         rows, kept = (place, first) if rows is None or kept is None else (place[rows], kept[first])
         moved = moved[first]
     graph = build_graph(moved, min(neighbours, len(moved) - 1), metric=metric, ordered=ordered)
-    return CloudGraph(given, frame, rows, kept, graph=graph)
+    if cells is None:
+        return CloudGraph(given, frame, rows, kept, graph=graph)
+    rows = cells.rows if rows is None else rows[cells.rows]
+    own: dict[str, Any] = {"means": found if kept is None else found[kept]}
+    if cells.kept is not None:
+        own = {"kept": cells.kept if kept is None else cells.kept[kept]}
+    if bool(cells.outliers.any()):
+        own |= {"outliers": cells.outliers, "left_out": cells.outliers}
+    return CloudGraph(given, frame, rows, graph=graph, **own)
 
 
 def distinct(points: Tensor) -> tuple[Tensor, Tensor] | None:

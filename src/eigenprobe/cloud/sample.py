@@ -3,7 +3,7 @@
     outliers      left out: they lie in the nearest cell and have no mass
     h'            spacing of the sample: 12 neighbours of it span the first scale at which the cloud
                   is a surface (`inspection`); copies of a place are one
-    rows[i]       the cell of given point i (n,);    shares[i]   what i has of the mass of its cell
+    rows[i]       the cell of given point i (n,)
 
 Where h' is the spacing of the cloud, nothing is averaged.  Else samples lie about h' apart, and
 each is the mean of the points nearest to it.
@@ -11,12 +11,11 @@ each is the mean of the points nearest to it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import torch
 from torch import Tensor
 
 from ..neighbors.search import nearest_rows, query, without_self
+from .cloud import Cells
 from .farthest import farthest_points
 from .inspection import WORTH, Inspection
 
@@ -26,60 +25,15 @@ CELLS = 3.0  # a cloud with more points per spacing asked for is averaged over a
 PACKED = (1.25, 1.1, 1.0, 0.9)  # least distances of a maximal set, over the one asked for
 
 
-@dataclass(frozen=True)
-class WorkingSample:
-    """Sampled ``points (m, d)``, and for every ``given (n, d)`` point its cell and its share of
-    that cell's mass.
-    """
-
-    given: Tensor
-    points: Tensor
-    rows: Tensor  # (n,)
-    shares: Tensor  # (n,), those of a cell sum to 1; 0 for outliers
-    outliers: Tensor  # (n,) bool
-
-    @property
-    def one_to_one(self) -> bool:
-        """Whether every sampled point stands for one given point."""
-        return len(self.points) == int((self.shares > 0).sum())
-
-    def without(self, left_out: Tensor) -> WorkingSample:
-        """The sample without some of its points ``(m,)`` bool, whose cells have no share any
-        more.
-        """
-        kept = (~left_out).nonzero()[:, 0]
-        lost = left_out[self.rows]
-        rows = (~left_out).cumsum(0)[self.rows] - 1
-        rows[lost] = query(self.points[kept], self.given[lost], 1)[0][:, 0]
-        shares = self.shares.masked_fill(lost, 0.0)
-        return replace(self, points=self.points[kept], rows=rows, shares=shares)
-
-    @classmethod
-    def whole(cls, points: Tensor, outliers: Tensor | None = None) -> WorkingSample:
-        """The cloud itself, but for outliers."""
-        if outliers is None:
-            outliers = torch.zeros(len(points), dtype=torch.bool, device=points.device)
-        kept = points[~outliers]
-        rows = (~outliers).cumsum(0) - 1
-        if bool(outliers.any()):
-            rows[outliers] = query(kept, points[outliers], 1)[0][:, 0]
-        return cls(points, kept, rows, (~outliers).to(points.dtype), outliers)
-
-    def collect(self, values: Tensor) -> Tensor:
-        """Values ``(n, ...)`` at given points as means ``(m, ...)`` over cells."""
-        weight = self.shares.to(values).view(-1, *[1] * (values.ndim - 1))
-        total = values.new_zeros((len(self.points), *values.shape[1:]))
-        return total.index_add_(0, self.rows, weight * values)
-
-
 @torch.no_grad()
 def working_sample(
     points: Tensor, outliers: Tensor, found: Inspection, dimension: int, count: int | None = None
-) -> WorkingSample | None:
+) -> Cells | None:
     """The sample of a cloud ``(n, d)`` of a dimension without its ``outliers (n,)``, of about
-    ``count`` points or of as many as its ``inspection`` asks for; None where it is the cloud.
+    ``count`` points or of as many as its inspection asks for; None where it is the cloud.
     """
-    x = points[~outliers]
+    kept = (~outliers).nonzero()[:, 0]
+    x = points[kept]
     if count is not None:
         ratio, wanted = torch.full_like(found.spacing, len(x) / count), count
     else:
@@ -88,16 +42,23 @@ def working_sample(
         if found.copies == 1 and wanted < (fewest := min(FEWEST, len(x))):
             ratio, wanted = ratio * wanted / fewest, fewest
         if wanted > WORTH * len(x):
-            return WorkingSample.whole(points, outliers) if bool(outliers.any()) else None
+            if len(x) == len(points):
+                return None
+            rows = (~outliers).cumsum(0) - 1
+            rows[outliers] = _nearest(x, points[outliers])
+            return Cells(x, rows, outliers, kept)
     z = _spread_evenly(x, found.centres, found.spacing * ratio ** (1 / dimension), wanted)
-    rows = query(z, points, 1)[0][:, 0]
-    counts = torch.bincount(rows[~outliers], minlength=len(z))
+    rows = _nearest(z, points)
+    counts = torch.bincount(rows[kept], minlength=len(z))
     if bool((counts == 0).any()):  # nearest to an outlier alone
         z = z[counts > 0]
-        rows = query(z, points, 1)[0][:, 0]
-        counts = torch.bincount(rows[~outliers], minlength=len(z))
-    shares = torch.where(outliers, 0.0, 1 / counts[rows].clamp_min(1).to(points.dtype))
-    return WorkingSample(points, z, rows, shares, outliers)
+        rows = _nearest(z, points)
+    return Cells(z, rows, outliers)
+
+
+def _nearest(z: Tensor, points: Tensor) -> Tensor:
+    """The one of ``z (m, d)`` that is nearest to each of some points, ``(n,)``."""
+    return query(z, points, 1)[0][:, 0]
 
 
 def _spread_evenly(x: Tensor, centres: Tensor, asked: Tensor, count: int) -> Tensor:

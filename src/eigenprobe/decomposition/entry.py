@@ -345,14 +345,14 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
         if smoother.fixed is not None:
             held = smoother.fixed if cloud.rows is None else smoother.fixed[cloud.rows]
             info["boundary"] = held.nonzero()[:, 0].tolist()
-        if prepared.inspection is not None:
-            strays = 0 if prepared.sample is None else int(prepared.sample.outliers.sum())
+        if cloud.inspection is not None:
+            strays = 0 if cloud.outliers is None else int(cloud.outliers.sum())
             own = {
                 "cleaned": cloud.noisy,
                 "strays": strays,
                 "stray_share": round(strays / len(x), 5),
             }
-            info["quality"] = prepared.inspection.facts() | own
+            info["quality"] = cloud.inspection.facts() | own
         rotation, found, following = _rotation(smoother, cloud, request, wanted.moving)
         if (
             wanted.smoother == "adaptive"
@@ -367,7 +367,7 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
             basis = with_derivatives(basis, rotation, smoother, cloud, origin.points, following)
     kept = isinstance(wanted.smoother, Smoother) or smoother.n <= KEPT
     basis = replace(basis, source=OperatorSource(wanted, prepared if kept else None))
-    return basis if prepared.sample is None else lift(basis, function, prepared.sample)
+    return basis if cloud.whole else lift(basis, function, cloud)
 
 
 def _check_options(request: Request, *known: str) -> None:

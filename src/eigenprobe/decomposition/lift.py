@@ -13,50 +13,37 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
+from ..cloud.cloud import Cloud
 from ..cloud.inspection import SAID
-from ..cloud.sample import WorkingSample
 from ..errors import warn
 from ..extensions import KernelExtension
 from ..host.files import Facts
 from ..neighbors.layout import rows_at_once
-from ..neighbors.search import query
 
 # points above which the extension differs from the vectors by what its scale does (1e-4), to save
 # time
 MANY = 200_000
 
 
-def lift(basis: Basis, extension: KernelExtension, sample: WorkingSample) -> Basis:
-    """The basis of all given points from that of their working sample and its extension; tensors in
-    the caller's units."""
-    mass = basis.mass[sample.rows] * sample.shares.to(basis.mass)
-    mass = mass / mass.sum()
-    if sample.one_to_one:  # outliers left out
-        kept = sample.shares > 0
-        vectors = basis.vectors[sample.rows]
-        extension = KernelExtension(sample.given[kept], vectors[kept], extension.metric)
-        vectors[~kept] = extension(sample.given[~kept])
-    else:
-        vectors = extension(sample.given)
+def lift(basis: Basis, function: KernelExtension, cloud: Cloud) -> Basis:
+    """The basis at all given points, from that of the rows of a cloud that are not all of them and
+    its extension; tensors in the caller's units."""
+    mass, vectors = basis.mass, basis.vectors
+    if cloud.means is not None:
+        vectors = function(cloud.given)
         turn = _make_orthonormal(vectors, mass)
-        extension = KernelExtension(extension.points, extension.values @ turn, extension.metric)
+        function = KernelExtension(function.points, function.values @ turn, function.metric)
         if len(vectors) <= MANY:
-            vectors = extension(sample.given)
+            vectors = function(cloud.given)
             _make_orthonormal(vectors, mass)
-    cuts = basis.short_cuts
-    if cuts is not None and len(cuts):
-        cuts = query(sample.given, sample.points, 1)[0][:, 0][cuts]
-    facts = _facts(sample)
-    _say(facts, sample)
+    elif cloud.left_out is not None:
+        vectors[cloud.left_out] = function(cloud.given[cloud.left_out])
     return replace(
         basis,
         normalized=vectors * mass.sqrt()[:, None],
-        mass=mass,
-        points=sample.given,
-        extension=extension,
-        short_cuts=cuts,
-        lifted=vectors if bool((mass == 0).any()) else None,
-        info=basis.info | facts,
+        extension=function,
+        lifted=None if cloud.left_out is None else vectors,
+        info=basis.info | _facts(cloud),
     )
 
 
@@ -83,26 +70,24 @@ def _make_orthonormal(values: Tensor, mass: Tensor) -> Tensor:
     return turn
 
 
-def _facts(sample: WorkingSample) -> Facts:
-    """What `info` says of a working sample: size, what was left out, how the cloud was sampled."""
-    lost = (sample.shares == 0) & ~sample.outliers
-    facts: Facts = {"resolution": len(sample.points)}
-    for name, rows in (("strays", sample.outliers), ("left_out", lost)):
+def _facts(cloud: Cloud) -> Facts:
+    """What `info` says of a cloud of which not all points are rows, and what is said of it."""
+    n, facts, done = len(cloud.given), Facts(resolution=len(cloud.points)), []
+    nowhere = torch.zeros_like(cloud.given[:, 0], dtype=torch.bool)
+    left_out = nowhere if cloud.left_out is None else cloud.left_out
+    outliers = nowhere if cloud.outliers is None else cloud.outliers
+    for name, rows in (("strays", outliers), ("left_out", left_out & ~outliers)):
         if bool(rows.any()):
             facts[name] = rows.nonzero()[:, 0].tolist()
-    return facts
-
-
-def _say(facts: Facts, sample: WorkingSample) -> None:
-    done, n, m = [], len(sample.given), len(sample.points)
-    count = len(facts.get("strays", ()))
+    count = int(outliers.sum())
     if count > SAID * n:
         done.append(f"left out {count} outliers")
     if "left_out" in facts:
         done.append(
             f"left out {len(facts['left_out'])} points in small parts (parts='all' keeps them)"
         )
-    if not sample.one_to_one:
-        done.append(f"worked on {m} averaged points (resolution='all' takes all)")
+    if cloud.means is not None:
+        done.append(f"worked on {len(cloud.points)} averaged points (resolution='all' takes all)")
     if done:
         warn(f"of {n} points: {'; '.join(done)}")
+    return facts

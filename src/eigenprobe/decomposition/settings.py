@@ -12,17 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud.cloud import Cloud, CloudGraph, arrange
+from ..cloud.cloud import Cells, Cloud, CloudGraph, arrange
 from ..cloud.edges import Neighbours, without_short_cuts
 from ..cloud.inspection import LEAST, Inspection, find_outliers, inspect, removable
-from ..cloud.sample import WorkingSample, working_sample
+from ..cloud.sample import working_sample
 from ..errors import InputError, warn
 from ..host.files import Facts
 from ..host.threads import limited_threads
@@ -160,22 +159,17 @@ def prepare(x: Tensor, wanted: OperatorSettings, k: int) -> Prepared:
     if wanted.anisotropy is not None:
         usual = neighbours_along(wanted.anisotropy, usual)
     count = wanted.neighbours if isinstance(wanted.neighbours, int) else usual
-    searched = partial(arrange, neighbours=count, k=k, metric=wanted.search_metric)
-
-    cloud = searched(x)
-    inspection = _inspect(x, cloud, wanted)
-    sample = None if inspection is None else _sample(x, cloud, inspection, wanted)
-    if sample is not None:
-        check_count(len(sample.points), k, "sampled ")
-        cloud = searched(sample.points)
+    cloud = arrange(x, count, k, wanted.search_metric)
+    if (inspection := _inspect(x, cloud, wanted)) is not None:
+        if (cells := _sample(x, cloud, inspection, wanted)) is not None:
+            check_count(len(cells.points), k, "sampled ")
+            cloud = arrange(x, count, k, wanted.search_metric, cells=cells)
+        cloud = replace(cloud, inspection=inspection)
     made = _operator(cloud, wanted, k)
-    small = _small_parts(made, wanted)
-    if small is not None:
-        check_count(int((~small).sum()), k, "remaining ")
-        lost = small if made.cloud.rows is None else small[made.cloud.rows]
-        sample = (WorkingSample.whole(x) if sample is None else sample).without(lost)
-        made = without_rows(made, small)
-    return replace(made, sample=sample, inspection=inspection)
+    if (small := _small_parts(made, wanted)) is None:
+        return made
+    check_count(int((~small).sum()), k, "remaining ")
+    return without_rows(made, small)
 
 
 def _with_given_smoother(x: Tensor, wanted: OperatorSettings, k: int) -> Prepared:
@@ -204,7 +198,7 @@ def _inspect(x: Tensor, cloud: CloudGraph, wanted: OperatorSettings) -> Inspecti
 
 def _sample(
     x: Tensor, cloud: CloudGraph, inspection: Inspection, wanted: OperatorSettings
-) -> WorkingSample | None:
+) -> Cells | None:
     """The sample of a cloud, or None where it is the cloud."""
     if wanted.resolution == "all":
         return None

@@ -62,17 +62,15 @@ def estimate_uncertainty(basis: Basis) -> Uncertainty:
     own, table = basis.numpy(), basis.info.get("smoother") == "neighbourhood"
     settings = {} if table else _settings(basis)
     points, vectors = basis.points, own.vectors
-    if basis.source is not None and (sample := (prepared := basis.prepared()).sample) is not None:
+    if basis.source is not None and not (cloud := (prepared := basis.prepared()).cloud).whole:
         count = max(basis.k + 5, prepared.smoother.n // 2)  # half of the working sample
-        if not sample.one_to_one:
+        if cloud.means is not None:
             settings["resolution"] = count
         if basis.n // 2 < max(count, LEAST) or basis.points.shape[1] not in (2, 3):
             # of too few points no other is made: half of this one
             settings |= {"resolution": "all", "parts": "all"}
-            points = sample.points
-            vectors = (
-                sample.collect(torch.as_tensor(vectors).to(sample.shares.device)).cpu().numpy()
-            )
+            points = cloud.points
+            vectors = cloud.collect(torch.as_tensor(vectors).to(points.device)).cpu().numpy()
     n = len(points)
     rows = _half(as_array(points))
     # more, so that the last ones find what they turned into

@@ -21,6 +21,7 @@ from ..basis import Basis, Extension
 from ..cloud.cloud import Cloud
 from ..errors import RankError
 from ..host.files import Facts
+from ..neighbors.search import query
 from ..smoothers import Smoother
 from ..smoothers.prepared import OperatorSource, Prepared
 from .problem import chebyshev
@@ -302,7 +303,10 @@ def basis_of(
     cut = cloud.short_cuts
     if cut is not None:
         facts["short_cuts"] = len(cut)
-        cut = cut if cloud.kept is None else cloud.kept[cut]
+        if cloud.means is not None:
+            cut = query(cloud.given, cloud.means, 1)[0][:, 0][cut]
+        elif cloud.kept is not None:
+            cut = cloud.kept[cut]
     mass, vectors = cloud.spread(pairs.mass, pairs.vectors)
     normalized = pairs.q if cloud.rows is None else vectors * mass.sqrt()[:, None]
     values = pairs.eigenvalues / cloud.frame.scale**2

@@ -44,7 +44,6 @@ from torch import Tensor
 from ..basis import Basis
 from ..cloud.cloud import Cloud
 from ..cloud.edges import Neighbours
-from ..cloud.sample import WorkingSample
 from ..decomposition import OperatorSettings, Parts, Resolution, Space, geometry_of, prepare
 from ..decomposition.entry import Given, OperatorOptions
 from ..errors import InputError
@@ -177,46 +176,36 @@ def _matrices_as_given(made: Prepared, origin: Origin, traced: bool) -> Pair:
     if traced:
         return traced_matrices(made.cloud, made.smoother, origin)
     stiffness, mass = matrices(made.cloud, made.smoother)
-    if made.sample is not None:
-        stiffness, own = _at_members(stiffness, mass.diagonal(), *_members(made.sample))
-        mass = csr_matrix(diags_array(own))
     return as_given(stiffness, origin), as_given(mass, origin)
 
 
-def _members(sample: WorkingSample) -> tuple[np.ndarray, np.ndarray]:
-    """The cell of every given point, and its share of it."""
-    return sample.rows.cpu().numpy(), sample.shares.double().cpu().numpy()
-
-
-def _copies(rows: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """The kept point that every given one is a copy of, and one over the number of its copies."""
-    place = rows.cpu().numpy()
-    return place, 1 / np.bincount(place)[place]
-
-
-def _groups(rows: np.ndarray, shares: np.ndarray, count: int) -> tuple[csr_matrix, csr_matrix]:
-    """P, the group of every point ``(N, n)``, and R, means over groups ``(n, N)``."""
+def _groups(cloud: Cloud, count: int) -> tuple[csr_matrix, csr_matrix]:
+    """P, the row of every given point ``(N, n)``, and R, means over those of a row ``(n, N)``."""
+    assert cloud.rows is not None
+    rows, shares = cloud.rows.cpu().numpy(), cloud.shares.cpu().numpy()
     place, shape = np.arange(len(rows)), (len(rows), count)
     to_points = csr_matrix((np.ones(len(rows)), (place, rows)), shape)
     return to_points, csr_matrix((shares, (rows, place)), shape[::-1])
 
 
-def _at_members(
-    stiffness: csr_matrix, mass: np.ndarray, rows: np.ndarray, shares: np.ndarray
+def _at_given(
+    cloud: Cloud, stiffness: csr_matrix, mass: np.ndarray
 ) -> tuple[csr_matrix, np.ndarray]:
-    """The operator of groups at their points: ``R^T L R``, R the means over groups, and ties within
-    them.
+    """The operator of the rows of a cloud at its given points: ``R^T L R``, R the means over those
+    of a row, and ties within them.
 
-    A point that is not the mean of its group is pulled to it at the highest rate of the spectrum
+    A point that is not the mean of its row is pulled to it at the highest rate of the spectrum
     [Gershgorin]; so are points without mass, a thousandth as strongly.
     """
-    to_points, means = _groups(rows, shares, len(mass))
-    apart = eye_array(len(rows), format="csr") - to_points @ means
+    to_points, means = _groups(cloud, len(mass))
+    shares = np.asarray(means.sum(0)).ravel()
+    apart = eye_array(len(shares), format="csr") - to_points @ means
     apart.eliminate_zeros()
     rate = 2 * float((stiffness.diagonal() / mass).max())
-    pull = rate * mass[rows] * np.where(shares > 0, shares, 1e-3 * shares[shares > 0].mean())
+    own = to_points @ mass
+    pull = rate * own * np.where(shares > 0, shares, 1e-3 * shares[shares > 0].mean())
     whole = means.T @ stiffness @ means + apart.T @ diags_array(pull) @ apart
-    return csr_matrix(whole), mass[rows] * shares
+    return csr_matrix(whole), own * shares
 
 
 def matrices(cloud: Cloud, smoother: Smoother) -> tuple[csr_matrix, csr_matrix]:
@@ -239,7 +228,7 @@ def matrices(cloud: Cloud, smoother: Smoother) -> tuple[csr_matrix, csr_matrix]:
     weights = csr_matrix((weight, (rows, columns)), shape=(smoother.n, smoother.n))
     stiffness = csr_matrix(diags_array(degree) - (weights + weights.T) / 2)
     if cloud.rows is not None:
-        stiffness, mass = _at_members(stiffness, mass, *_copies(cloud.rows))
+        stiffness, mass = _at_given(cloud, stiffness, mass)
     to_given, size_given = (
         float(np.float64(scale) ** power) for power in (dimension - 2, dimension)
     )
@@ -327,8 +316,6 @@ def gradient(
     with limited_threads(x.device, len(x)):
         made = geometry_of(points) if isinstance(points, Basis) else prepare(x, wanted, 1)
         frames, parts = gradients(made.cloud, made.smoother)
-        if made.sample is not None:
-            frames, parts = _at_all(frames, parts, *_members(made.sample))
     directions = (
         frames if origin.numpy else torch.from_numpy(frames).to(origin.dtype).to(origin.device)
     )
@@ -363,15 +350,9 @@ def gradients(cloud: Cloud, smoother: Smoother) -> tuple[np.ndarray, list[csr_ma
         parts.append(part)
     if cloud.rows is None:
         return frames, parts
-    return _at_all(frames, parts, *_copies(cloud.rows))
-
-
-def _at_all(
-    frames: np.ndarray, parts: list[csr_matrix], rows: np.ndarray, shares: np.ndarray
-) -> tuple[np.ndarray, list[csr_matrix]]:
-    """Frames and gradient of groups at their points."""
-    to_points, means = _groups(rows, shares, len(frames))
-    return frames[rows], [csr_matrix(to_points @ part @ means) for part in parts]
+    to_points, means = _groups(cloud, len(frames))
+    at_points = [csr_matrix(to_points @ part @ means) for part in parts]
+    return frames[cloud.rows.cpu().numpy()], at_points
 
 
 def edge_weights(smoother: Smoother) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

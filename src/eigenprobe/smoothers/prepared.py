@@ -24,8 +24,6 @@ import torch
 from torch import Tensor
 
 from ..cloud.cloud import Cloud, CloudGraph
-from ..cloud.inspection import Inspection
-from ..cloud.sample import WorkingSample
 from ..errors import InputError
 from ..host.validation import validated
 from ..neighbors.graph import Edges, Graph, build_graph, estimate_dimension
@@ -188,8 +186,6 @@ class Prepared:
 
     cloud: Cloud
     smoother: Smoother
-    sample: WorkingSample | None = None  # of the given points, where the cloud is not all of them
-    inspection: Inspection | None = None  # how the given points were sampled
 
     @cached_property
     def graph(self) -> Graph:
@@ -235,25 +231,10 @@ def without_rows(made: Prepared, lost: Tensor) -> Prepared:
     smoother = _smoother_rows(made.smoother, kept, place)
     graph = _graph_rows(made.smoother.known_graph, kept, place)
     smoother = replace(smoother, graph=graph, mass=smoother.mass / smoother.mass.sum())
-    cloud = made.cloud
-    given = ~lost if cloud.rows is None else ~lost[cloud.rows]
-    own: dict[str, Any] = {
-        "given": cloud.given[given],
-        "rows": None if cloud.rows is None else place[cloud.rows[given]],
-        "kept": None if cloud.kept is None else (given.cumsum(0) - 1)[cloud.kept[kept]],
-        "short_cuts": _pairs(cloud.short_cuts, place),
-    }
+    cloud = made.cloud.without(lost)
     if isinstance(cloud, CloudGraph):
-        own["graph"] = graph
-    return replace(made, cloud=replace(cloud, **own), smoother=smoother)
-
-
-def _pairs(pairs: Tensor | None, place: Tensor) -> Tensor | None:
-    """Pairs ``(c, 2)`` of points in their new places, without those of which one is left out."""
-    if pairs is None:
-        return None
-    moved = place[pairs]
-    return moved[(moved >= 0).all(1)]
+        cloud = replace(cloud, graph=graph)
+    return Prepared(cloud, smoother)
 
 
 def _graph_rows(graph: Graph, kept: Tensor, place: Tensor) -> Graph:
@@ -285,9 +266,8 @@ def _smoother_rows(smoother: Smoother, kept: Tensor, place: Tensor) -> Smoother:
         if (value := getattr(smoother, name)) is not None
     }
     if (edges := smoother.edges) is not None:
-        pairs = _pairs(torch.stack([edges.head, edges.tail], 1), place)
-        assert pairs is not None
-        head, tail = pairs.sort(1).values.unbind(1)
+        pairs = place[torch.stack([edges.head, edges.tail], 1)]
+        head, tail = pairs[(pairs >= 0).all(1)].sort(1).values.unbind(1)
         own["edges"] = Edges(head, tail, len(kept))
     return replace(smoother, matrix=from_entries(*ends, values[inside], len(kept)), **own)
 
