@@ -12,6 +12,7 @@ sparse product after it several times faster.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -20,13 +21,18 @@ import torch
 from torch import Tensor
 
 from ..errors import warn
-from ..neighbors.graph import Graph, Metric, build_graph
-from ..neighbors.layout import REORDER, morton_order, rows_at_once
+from ..host.files import Facts
+from ..neighbors.graph import Graph, Metric, build_graph, cloud_dimensions
+from ..neighbors.layout import REORDER, Segments, framed, morton_order, rows_at_once
 from ..neighbors.search import query
 from ..points import Frame, check_count
+from .quadrics import BIAS
 
 if TYPE_CHECKING:
     from .inspection import Inspection
+
+
+PADDED = 3.0  # rows, over points, up to which clouds of different sizes go together
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,7 @@ class Cloud:
     rows: Tensor | None = None  # (N,); of a point that is left out the nearest
     kept: Tensor | None = None  # (n,) the given points that rows stand for
     short_cuts: Tensor | None = None  # (c, 2) edges that were cut from the graph, as rows of it
-    noisy: bool = False  # whether its points were moved onto the surface
+    noise: float = 0.0  # of a surface, over its spacing
     means: Tensor | None = None  # (n, d) in the caller's units, where no rows are kept
     left_out: Tensor | None = None  # (N,) bool
     outliers: Tensor | None = None  # (N,) bool, those among them that lie on no surface
@@ -79,6 +85,32 @@ class Cloud:
         if self.left_out is not None:
             held[self.left_out] = 0
         return held / torch.bincount(self.rows, held)[self.rows]
+
+    def facts(self) -> Facts:
+        """What is known of it, for people."""
+        strays = 0 if self.outliers is None else int(self.outliers.sum())
+        facts = Facts()
+        if self.duplicates:
+            facts["duplicates"] = self.duplicates
+        if self.short_cuts is not None:
+            facts["short_cuts"] = len(self.short_cuts)
+        if self.inspection is not None:
+            quality = self.inspection.facts()
+            facts["quality"] = quality | {
+                "thickness": self.noise * quality["spacing"],
+                "noise_over_spacing": round(self.noise, 4),
+                "cleaned": 2 * self.noise**2 > BIAS,
+                "strays": strays,
+                "stray_share": round(strays / len(self.given), 5),
+            }
+        if not self.whole:
+            facts["resolution"] = len(self.points)
+        if self.outliers is not None:
+            facts["strays"] = self.outliers.nonzero()[:, 0].tolist()
+        if self.left_out is not None:
+            small = self.left_out if self.outliers is None else self.left_out & ~self.outliers
+            facts |= {"left_out": small.nonzero()[:, 0].tolist()} if bool(small.any()) else {}
+        return facts
 
     def spread(self, mass: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Mass ``(n,)`` and functions ``(n, K)`` of the rows, at all given points ``(N, ...)``."""
@@ -172,6 +204,59 @@ def arrange(
     if bool(cells.outliers.any()):
         own |= {"outliers": cells.outliers, "left_out": cells.outliers}
     return CloudGraph(given, frame, rows, graph=graph, **own)
+
+
+def alike(sizes: Mapping[int, int], rows: int) -> list[list[int]]:
+    """Groups of clouds, by their numbers, of similar sizes: padded to the largest they have at most
+    so many ``rows`` each, and not many more than points.
+    """
+    found: list[list[int]] = []
+    total = 0
+    for i in sorted(sizes, key=lambda i: (-sizes[i], i)):
+        total += sizes[i]
+        if not found or sizes[found[-1][0]] * (len(found[-1]) + 1) > min(rows, PADDED * total):
+            found.append([])
+            total = sizes[i]
+        found[-1].append(i)
+    return found
+
+
+def arrange_surfaces(
+    clouds: Sequence[Tensor],
+    neighbours: int,
+    dimension: float | None = None,
+    dtype: torch.dtype = torch.float64,
+) -> tuple[list[Cloud], Graph | None, list[bool]]:
+    """The clouds ``(n_i, d)`` on one device that are surfaces of distinct points, each in its
+    frame, their graph as one of stacked clouds, and which these are.
+    """
+    each = Segments(tuple(len(x) for x in clouds), clouds[0].device)
+    points = torch.cat(list(clouds))
+    largest = each.padded(points.abs()).amax((1, 2))
+    points, frames, scale = framed(points, each)
+    kind = torch.finfo(points.dtype)  # fourth powers are ordinary numbers; not of NaN either
+    sound = (scale > kind.eps**0.5 * largest) & (scale > kind.tiny**0.2) & (scale < kind.max**0.2)
+    fits: list[bool] = sound.tolist()
+    if all(fits):
+        parts = points.to(dtype).split(each.sizes)
+        kept = [morton_order(x) if len(x) > REORDER else None for x in parts]
+        moved = [x if order is None else x[order] for x, order in zip(parts, kept, strict=True)]
+        graph = build_graph(
+            torch.cat(moved), min(neighbours, min(each.sizes) - 1), clouds=each.sizes
+        )
+        apart = each.padded(graph.distances[:, 0], 1.0).amin(1) > 0
+        usual = (graph.k / each.counts) ** 0.5  # neighbourhoods of a unit square
+        seen = each.median(graph.distances[:, -1]) > 0.01 * usual  # by single precision
+        found = cloud_dimensions(graph) if dimension is None else [dimension] * len(clouds)
+        fits = [ok and round(d) == 2 for ok, d in zip((apart & seen).tolist(), found, strict=True)]
+    if not all(fits):  # those that fit go on without the others
+        chosen = [x for x, fitting in zip(clouds, fits, strict=True) if fitting]
+        if not chosen:
+            return [], None, fits
+        return *arrange_surfaces(chosen, neighbours, dimension, dtype)[:2], fits
+    rows = (None if order is None else _inverse(order) for order in kept)
+    placed = [Cloud(*each) for each in zip(clouds, frames, rows, kept, strict=True)]
+    return placed, graph, fits
 
 
 def distinct(points: Tensor) -> tuple[Tensor, Tensor] | None:

@@ -102,8 +102,9 @@ def without_short_cuts(
     pairs = None
     if neighbours in (None, "learned"):
         graph, pairs = real_neighbours(graph)
-    graph, noisy = without_noise(graph)
-    return replace(cloud, graph=graph, short_cuts=pairs, noisy=bool(noisy.any())), dimension
+    graph, level = without_noise(graph)
+    noise = float(level.amax()) ** 0.5
+    return replace(cloud, graph=graph, short_cuts=pairs, noise=noise), dimension
 
 
 @torch.no_grad()

@@ -4,14 +4,11 @@ it.
     i_{t+1} = argmax_j  w_j min_{s <= t} |x_j - x_{i_s}|^2
     x (n, d) or (b, n, d) -> indices (m,) or (b, m)
 
-A new point can only change the distance of points closer to it than its own current distance ``r``
-(all others are within ``r`` of an earlier choice already), so large clouds in few dimensions look
-only inside that ball.
+All clouds of a batch move on together: one pass over the points for each that is chosen.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,21 +17,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import InputError
-from ..host.device import fused, graphed
 from ..host.validation import as_array, validated
-from ..io.mesh import Array
 from ..points import as_tensor
 
 A = TypeVar("A", NDArray[Any], Tensor)  # a tensor is answered by a tensor, an array by an array
-BALL_POINTS = 50_000  # from here on looking inside a ball beats one pass over all points
-BALL_DIMENSIONS = 6
-# larger clouds are first thinned to this many at random: spacing hardly changes, memory does
-THINNED = 2_000_000
-PRODUCT_DIMENSIONS = 16  # from here on distances come from a matrix product
-# starts on one cloud from which a pass is one kernel on a GPU: compiled once, since its size comes
-# again
-MANY = 128
-HEAD = 64  # the first balls cover most of the cloud: pass over all points instead
+# An array of more is first thinned at random to so many, or so many for each that is chosen: the
+# spacing hardly changes.
+THINNED, EACH = 200_000, 16
 
 
 @validated
@@ -52,8 +41,8 @@ def farthest_points(
     Parameters
     ----------
     x
-        ``(N, d)``, or a batch ``(b, N, d)``. Arrays of more than two million points (files too
-        large for memory among them) are thinned at random first.
+        ``(N, d)``, or a batch ``(b, N, d)``. Arrays of more than 200,000 points, and more than 16
+        for each that is chosen, are thinned at random first (files too large for memory, too).
     n
         How many are chosen.
     seed, start
@@ -94,190 +83,74 @@ def farthest_points(
         raise InputError(f"farthest_points can choose 1 to {fewest} of {fewest} points, got n={n}")
     if start is not None and not 0 <= start < fewest:
         raise InputError(f"start must be an index below {fewest}, got {start}")
-    return _choose(
-        x, n, None if seed is None else np.random.default_rng(seed), start, weight, valid
-    )
+    if isinstance(x, Tensor):
+        return _order(x, n, seed, start, weight, valid)
+    most = max(THINNED, EACH * n)
+    rows = None if len(shape) == 3 else _thinned(shape[0], most, seed, start, valid)
+    if rows is not None:
+        x, valid, start = x[rows], None, None if start is None else 0
+        weight = None if weight is None else weight[rows]
+    tensors = (None if a is None else torch.from_numpy(as_array(a).copy()) for a in (weight, valid))
+    order = _order(torch.from_numpy(as_array(x).copy()), n, seed, start, *tensors).numpy()
+    return order if rows is None else rows[order]
 
 
-def _choose(x: Any, n: int, generator: Any, start: int | None, weight: Any, valid: Any) -> Any:
-    """Batches of tensors and everything on a device together; arrays, and single tensors on the
-    host, one by one.
+def _thinned(
+    count: int, most: int, seed: int | None, start: int | None, valid: NDArray[Any] | None
+) -> NDArray[Any] | None:
+    """Rows of a large cloud, ``most`` of those that take part drawn at random, the one to start
+    with first; None of others.
     """
-    tensor, single = isinstance(x, Tensor), x.ndim == 2
-    x = x.detach() if tensor else x
-    x, weight, valid = (a[None] if single and a is not None else a for a in (x, weight, valid))
-    if tensor and not (single and x.device.type == "cpu"):
-        indices = _in_batch(x, n, generator, start, weight, valid)
-        return indices[0] if single else indices
-    clouds, weights, masks = (
-        [None] * len(x) if a is None else as_array(a) if tensor else a for a in (x, weight, valid)
-    )
-    rows = zip(clouds, weights, masks, strict=True)
-    chosen = np.stack([_on_host(cloud, n, generator, start, w, mask) for cloud, w, mask in rows])
-    answer = torch.from_numpy(chosen) if tensor else chosen
-    return answer[0] if single else answer
-
-
-def _on_host(
-    cloud: Array, n: int, generator: Any, start: int | None, weight: Any, valid: Any
-) -> Array:
-    """One cloud: the rows that take part first (they may be few of a large file), then the order
-    among them.
-    """
-    kept = None if valid is None else np.flatnonzero(valid)
-    count = len(cloud) if kept is None else len(kept)
-    enough = max(THINNED, 4 * n)
-    if count > enough:
-        drawn = np.sort(
-            (generator or np.random.default_rng(0)).choice(count, enough, replace=False)
-        )
-        if start is not None:
-            drawn[0], start = start, 0
-        kept = drawn if kept is None else kept[drawn]
-    points = np.asarray(cloud if kept is None else cloud[kept])
-    if not np.isfinite(points).all():
-        raise InputError("farthest_points needs finite coordinates, got NaN or infinity")
+    if count <= most:
+        return None
+    rows = np.arange(count) if valid is None else np.flatnonzero(valid)
+    if len(rows) <= most:
+        return rows if start is None else np.roll(rows, -start)
+    drawn = np.random.default_rng(seed or 0).choice(len(rows), most, replace=False)
     if start is not None:
-        first = start
-    elif generator is not None:
-        first = int(generator.integers(len(points)))
+        drawn[0] = start
+    return rows[drawn]
+
+
+@torch.no_grad()
+def _order(
+    x: Tensor,
+    n: int,
+    seed: int | None,
+    start: int | None,
+    weight: Tensor | None,
+    valid: Tensor | None,
+) -> Tensor:
+    """The rows ``(n,)`` or ``(b, n)``."""
+    if x.ndim == 2:
+        stacked = (None if each is None else each[None] for each in (weight, valid))
+        return _order(x[None], n, seed, start, *stacked)[0]
+    known = torch.isfinite(x).all(2)
+    real = torch.ones_like(known) if valid is None else valid
+    if not bool((known | ~real).all()):
+        raise InputError("farthest_points needs finite coordinates, got NaN or infinity")
+    kind = torch.float64 if x.device.type == "cpu" else torch.promote_types(x.dtype, torch.float32)
+    b, columns = len(x), (x[:1] if x.stride(0) == 0 else x).to(kind).mT.contiguous()  # (b, d, N)
+    columns = columns.masked_fill(~real[: len(columns), None], 0.0)
+    if start is None and seed is None:
+        share = real.to(kind)[:, None]
+        mean = (share * columns).sum(2, keepdim=True) / share.sum(2, keepdim=True)
+        index = (columns - mean).square().sum(1).masked_fill(~real, -1.0).argmax(1)
     else:
-        first = int(((points - points.mean(0)) ** 2).sum(1).argmax())
-    if weight is not None and kept is not None:
-        weight = weight[kept]
-    chosen = _by_passes(np.ascontiguousarray(points, dtype=np.float64), n, first, weight)
-    return chosen if kept is None else kept[chosen]
-
-
-def _by_passes(points: Array, n: int, first: int, weight: Array | None) -> Array:
-    few = (
-        len(points) >= BALL_POINTS
-        and points.shape[1] <= BALL_DIMENSIONS
-        and n > HEAD
-        and weight is None
+        counts = real.sum(1).cpu().numpy()
+        chance = np.random.default_rng(seed).integers(counts, size=b)
+        place = torch.from_numpy(chance if start is None else np.full(b, start)).to(x.device)
+        # the place among those that take part, to the place in the cloud
+        index = (real.cumsum(1) > place[:, None]).int().argmax(1)
+    # squared and weighted distances to what is chosen, (b, N)
+    nearest = torch.full(real.shape, torch.inf, dtype=kind, device=x.device).masked_fill(
+        ~real, -1.0
     )
-    chosen = np.empty(n, np.int64)
-    nearest = np.full(len(points), np.inf)  # squared distance to the closest chosen point
-    index = first
-    centred = points - points.mean(0)
-    columns = np.ascontiguousarray(centred.T)  # (d, n): a pass over one coordinate is contiguous
-    norms = np.einsum("ij,ij->i", centred, centred)
-    total, part = np.empty(len(points)), np.empty(len(points))
-    for t in range(HEAD if few else n):
-        chosen[t] = index
-        if len(columns) >= PRODUCT_DIMENSIONS:
-            np.dot(centred, centred[index], out=total)
-            total *= -2
-            total += norms
-            total += norms[index]
-            total[index] = 0
-        else:
-            total.fill(0)
-            for column in columns:
-                np.subtract(column, column[index], out=part)
-                np.multiply(part, part, out=part)
-                np.add(total, part, out=total)
-        np.minimum(nearest, total, out=nearest)
-        index = int(nearest.argmax() if weight is None else (nearest * weight).argmax())
-    if few:
-        _in_balls(points, chosen, nearest, index)
-    return chosen
-
-
-def _in_balls(points: Array, chosen: Array, nearest: Array, index: int) -> None:
-    """Continue a choice after its head. Maxima of blocks replace a pass over all points by one over
-    the changed.
-    """
-    from scipy.spatial import cKDTree
-
-    order = cKDTree(points, leafsize=64).indices  # neighbours in space become neighbours in memory
-    points, nearest = points[order], nearest[order]
-    index = int(np.flatnonzero(order == index)[0])
-    tree = cKDTree(points, leafsize=64)
-    width = int(np.sqrt(len(points)))
-    padded = np.full(-(-len(points) // width) * width, -np.inf)
-    padded[: len(points)] = nearest
-    blocks = padded.reshape(-1, width)
-    maxima = blocks.max(1)
-    for t in range(HEAD, len(chosen)):
-        chosen[t] = order[index]
-        ball = np.array(tree.query_ball_point(points[index], np.sqrt(padded[index]) * (1 + 1e-12)))
-        offset = points[ball] - points[index]
-        padded[ball] = np.minimum(padded[ball], np.einsum("ij,ij->i", offset, offset))
-        touched = np.unique(ball // width)
-        maxima[touched] = blocks[touched].max(1)
-        block = int(maxima.argmax())
-        index = block * width + int(blocks[block].argmax())
-
-
-def _advance(nearest: Tensor, index: Tensor, x: Tensor, *weight: Tensor) -> tuple[Tensor, Tensor]:
-    """``nearest (b, n)`` after the points ``index (b,)`` were chosen too, and the farthest then; x
-    (b or 1, n, d).
-    """
-    b, d = len(index), x.shape[2]
-    current = x.expand(b, -1, -1).gather(1, index[:, None, None].expand(b, 1, d))  # (b, 1, d)
-    offset = (x - current).square().sum(2)
-    nearest = torch.minimum(nearest, offset * weight[0] if weight else offset)
-    return nearest, nearest.argmax(1)
-
-
-_advance_at_once = fused(_advance)
-
-
-def _from(n: int, step: Any, nearest: Tensor, index: Tensor, *given: Tensor) -> Tensor:
-    """The ``n`` choices ``(b, n)`` that begin with ``index``."""
-    chosen = torch.empty((len(index), n), dtype=torch.int64, device=index.device)
+    chosen = torch.empty((b, n), dtype=torch.int64, device=x.device)
     for t in range(n):
         chosen[:, t] = index
-        nearest, index = step(nearest, index, *given)
+        own = columns.expand(b, -1, -1).gather(2, index[:, None, None].expand(b, x.shape[2], 1))
+        offset = (columns - own).square_().sum(1)
+        nearest = torch.minimum(nearest, offset if weight is None else offset * weight)
+        index = nearest.argmax(1)
     return chosen
-
-
-@lru_cache(maxsize=8)
-def _kept(*key: Any) -> list[Any]:
-    """The place of the CUDA graph of a whole choice, empty at first: each holds memory, and few
-    sizes come again.
-    """
-    return []
-
-
-def _in_batch(
-    x: Tensor, n: int, generator: Any, start: int | None, weight: Any, valid: Tensor | None
-) -> Tensor:
-    """All clouds of a batch at once: one small pass per point, no transfer to the host inside the
-    loop.
-    """
-    b = x.shape[0]
-    x = x.to(torch.promote_types(x.dtype, torch.float32))
-    finite = torch.isfinite(x).all(-1)
-    if not bool((finite if valid is None else finite | ~valid).all()):
-        raise InputError("farthest_points needs finite coordinates, got NaN or infinity")
-    # (b, n), squared and weighted
-    nearest = torch.full(x.shape[:2], torch.inf, dtype=x.dtype, device=x.device)
-    if valid is not None:
-        nearest = nearest.masked_fill(~valid, -1.0)
-        x = x.masked_fill(~valid[..., None], 0.0)
-    if start is None and generator is None:
-        share = torch.ones_like(nearest) if valid is None else valid.to(x.dtype)
-        offset = x - ((share[..., None] * x).sum(1) / share.sum(1, keepdim=True))[:, None]
-        index = offset.square().sum(2).masked_fill(share == 0, -1.0).argmax(1)
-    else:
-        counts = x.shape[1] if valid is None else valid.sum(1).cpu().numpy()
-        drawn = (
-            np.full(b, start)
-            if generator is None or start is not None
-            else generator.integers(counts, size=b)
-        )
-        index = torch.from_numpy(drawn).to(x.device)
-        if valid is not None:  # the place among the valid points to the place in the cloud
-            index = (valid.cumsum(1) > index[:, None]).int().argmax(1)
-    once = x.stride(0) == 0
-    given = (nearest, index, x[:1] if once else x, *(() if weight is None else (weight,)))
-    if not (b >= MANY and once and x.is_cuda):
-        return _from(n, _advance, *given)
-    # many starts on one cloud
-    place = _kept(n, x.device, *((each.shape, each.dtype) for each in given))
-    if not place:
-        chain = partial(_from, n, _advance_at_once)
-        place.append(graphed(chain, *(each.clone() for each in given)) or chain)
-    return place[0](*given).clone()

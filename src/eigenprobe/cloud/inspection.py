@@ -2,12 +2,11 @@
 
     R_c                    distance to the c-th neighbour                               (m, C)
     s_c = v_2 / v_1        variances of the c nearest: 0 in a line, 1 in a round disc    (m, C)
-    sigma_c                deviation from the quadric through the c nearest              (m, C)
 
-A neighbourhood is that of a surface where its points lie on all sides (s_c > 1/2 of what 16 random
-points of a disc have) and near one sheet (sigma_c below half of the 1 / sqrt(5) of a ball).  Scan
-lines are lines below that scale.  Where 16 neighbours lie on all sides, or no number does, the
-cloud is its own sample; else the sample needs 16 neighbours at the first scale that has them.
+A neighbourhood has points on all sides where s_c is above 1/2 of what 16 random points of a disc
+have.  Scan lines are lines below that scale.  Where 16 neighbours lie on all sides, or no number
+does, the cloud is its own sample, of the dimension of its graph; else it is a surface, and the
+sample needs 16 neighbours at the first scale that has them.
 
 Outliers: points that lie on no part of the manifold, told by a small network from what lies around.
 
@@ -34,15 +33,14 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from ..errors import warn
-from ..neighbors.graph import NEAREST
+from ..neighbors.graph import NEAREST, Graph, place_dimensions
 from ..neighbors.layout import principal_axes
 from ..neighbors.search import nearest_rows, query, without_self
-from .quadrics import SAMPLES, fit_quadrics
+from .quadrics import SAMPLES
 
 AROUND = 9  # places whose median speaks for one
 SCALES = 9  # numbers of neighbours, each sqrt(2) times the one before: a reach of four spacings
 ROUND = 0.4  # s_c of half of 16 random points of a disc is above .6, of a tenth of them below .4
-FLAT = 0.5 / 5**0.5  # sigma_c / R_c
 LEAP = 5.0  # from the distance of one of the nearest to the next one's, past copies; random: 1.4
 SPANNED = 9  # neighbours of the sample that span the scale: a ring around each, and a half
 WORTH = 0.75  # a sample of a larger share of the cloud is the cloud itself
@@ -62,23 +60,16 @@ SHIPPED = Path(__file__).parent / "weights" / "outliers.safetensors"
 
 @dataclass(frozen=True)
 class Inspection:
-    """The table at some centres ``(m, d)``: ``counts`` of neighbours ``C``, reach, roundness and
-    deviation ``(m, C)``, and how many times each place was sampled.
+    """The table at some centres ``(m, d)``: ``counts`` of neighbours ``C``, reach and roundness
+    ``(m, C)``; how many times each place was sampled, and the dimension at some, ``labels (s,)``.
     """
 
     centres: Tensor
     counts: Tensor
     reach: Tensor
     roundness: Tensor
-    deviation: Tensor
     copies: int
-
-    @cached_property
-    def labels(self) -> Tensor:
-        """The dimension ``(m,)`` at every centre: 1, 2 or 3."""
-        sided, flat = self._lasting.any(1), (self.deviation < FLAT * self.reach).any(1)
-        found = torch.where(sided, torch.where(flat, 2, 3), 1)
-        return found.clamp_max(self.centres.shape[1])
+    labels: Tensor
 
     @cached_property
     def scale(self) -> Tensor:
@@ -86,100 +77,104 @@ class Inspection:
         return self._lasting.int().argmax(1)  # the first of all where none has
 
     @cached_property
+    def coarse(self) -> bool:
+        """Whether most places are a surface at a larger scale only, as those of scan lines."""
+        return float((self.scale > 0).double().mean()) >= 0.5
+
+    @property
+    def dimension(self) -> int:
+        """That of most places; what is on all sides at a larger scale only is a surface."""
+        return 2 if self.coarse else int(self.labels.mode().values)
+
+    @cached_property
     def spacing(self) -> Tensor:
         """Mean distance ``(m,)`` of samples on the manifold."""
-        return self.at(self.reach) * (math.pi / (self.counts[self.scale] + 1)) ** 0.5
+        reach = self.reach.gather(1, self.scale[:, None])[:, 0]
+        return reach * (math.pi / (self.counts[self.scale] + 1)) ** 0.5
 
-    def at(self, values: Tensor) -> Tensor:
-        """What a column of the table holds at the scale of each centre ``(m,)``."""
-        return values.gather(1, self.scale[:, None])[:, 0]
-
-    def crowding(self, dimension: int) -> Tensor:
+    @cached_property
+    def crowding(self) -> Tensor:
         """How many points ``(m,)`` a sample of the cloud has one for: copies of a place, or what
         makes 9 neighbours of the sample span the scale of a surface.
         """
         ones = torch.ones_like(self.spacing)
         if self.copies > 1:
             return self.copies * ones
-        coarse = self.scale > 0  # limbs have few such places, scan lines most
-        if dimension != 2 or float(coarse.double().mean()) < 0.5:
+        if not self.coarse:  # limbs have few such places, scan lines most
             return ones
-        return torch.where(coarse, (self.counts[self.scale] + 1) / (SPANNED + 1), 1.0)
+        return torch.where(self.scale > 0, (self.counts[self.scale] + 1) / (SPANNED + 1), 1.0)
 
-    def is_sample(self, dimension: int) -> bool:
+    @property
+    def is_sample(self) -> bool:
         """Whether the cloud is its own sample."""
-        return float((1 / self.crowding(dimension)).mean()) > WORTH
+        return float((1 / self.crowding).mean()) > WORTH
 
-    def doubt(self, dimension: int) -> str | None:
+    def doubt(self) -> str | None:
         """In words, which dimensions the places of a cloud have, where fewer than 3 in 5 agree."""
-        shares = {each: float((self.labels == each).double().mean()) for each in NAMES}
-        if max(shares.values()) >= 0.6:
+        if self.coarse or max(self._votes.values()) >= 0.6:
             return None
-        parts = [f"{NAMES[each]} in {share:.0%}" for each, share in shares.items() if share >= 0.1]
+        parts = [f"{NAMES[d]} in {share:.0%}" for d, share in self._votes.items() if share >= 0.1]
         return (
             f"the cloud looks like {' and like '.join(parts)} of its places, and is taken for "
-            f"{NAMES[dimension]}"
+            f"{NAMES[self.dimension]}"
         )
+
+    @property
+    def _votes(self) -> dict[int, float]:
+        return {each: round(float((self.labels == each).double().mean()), 3) for each in NAMES}
 
     @cached_property
     def _lasting(self) -> Tensor:
         sided = self.roundness > ROUND
         return sided & torch.cat([sided[:, 1:], sided[:, -1:]], 1)
 
-    def facts(self, unit: float = 1.0) -> dict[str, Any]:
-        """For people: numbers of the whole cloud, times the unit of its points."""
-        labels, spacing = self.labels, unit * float(self.spacing.median())
-        thickness = unit * float(self.at(self.deviation).median())
+    def facts(self) -> dict[str, Any]:
+        """For people: numbers of the whole cloud, in the units of its points."""
         longer = self.roundness[:, 0].clamp_min(torch.finfo(self.reach.dtype).eps).rsqrt()
-        votes = {str(each): round(float((labels == each).double().mean()), 3) for each in NAMES}
         return {
-            "spacing": spacing,
-            "thickness": thickness,
-            "noise_over_spacing": round(thickness / max(spacing, 1e-300), 4),
+            "spacing": float(self.spacing.median()),
             "anisotropy": round(float(longer.median()), 2),
             "copies": self.copies,
-            "dimension_votes": votes,
+            "dimension_votes": {str(each): share for each, share in self._votes.items()},
         }
 
 
 @torch.no_grad()
-def inspect(points: Tensor, near: Tensor, distances: Tensor) -> Inspection:
-    """Look at points ``(n, d)`` in two or three dimensions whose lists of nearest ``(n, k)`` are at
-    hand; farther where the lists alone do not show a surface.
+def inspect(graph: Graph) -> Inspection:
+    """Look at some points of a cloud in two or three dimensions; farther than its lists where they
+    alone do not show neighbours on all sides.
     """
-    n = len(points)
-    rows = torch.arange(0, n, max(1, n // SAMPLES), device=points.device)
-    centres = points[rows]
+    points, labels = graph.points, place_dimensions(graph)[0]
+    rows = torch.arange(0, graph.n, max(1, graph.n // SAMPLES), device=points.device)
+    near, lengths = graph.indices[rows], graph.distances[rows]
     counts = [round(NEAREST * 2 ** (each / 2)) for each in range(SCALES)]
-    found = _table(points, centres, near[rows], distances[rows], counts[:2])
-    plain = found.labels == 2
-    if found.copies == 1 and float((plain & (found.scale == 0)).double().mean()) > 0.7:
+    found = _table(points, rows, near, lengths, counts[:2], labels)
+    if found.copies == 1 and float(found._lasting[:, 0].double().mean()) > 0.7:
         return found
-    wide, lengths = query(points, centres, min(counts[-1], n // 4) + 1)
-    return _table(points, centres, wide[:, 1:], lengths[:, 1:], counts)
+    wide, lengths = query(points, points[rows], min(counts[-1], graph.n // 4) + 1)
+    return _table(points, rows, wide[:, 1:], lengths[:, 1:], counts, labels)
 
 
 def _table(
-    points: Tensor, centres: Tensor, near: Tensor, distances: Tensor, counts: list[int]
+    points: Tensor, rows: Tensor, near: Tensor, distances: Tensor, counts: list[int], labels: Tensor
 ) -> Inspection:
-    (m, d), tiny = centres.shape, torch.finfo(points.dtype).tiny
+    centres, tiny = points[rows], torch.finfo(points.dtype).tiny
+    m, d = centres.shape
     known = torch.tensor([c for c in counts if c <= near.shape[1]], device=points.device)  # (C,)
     offsets = points[near[:, : known[-1]]] - centres[:, None]
-    among = torch.arange(offsets.shape[1], device=points.device) < known[:, None]  # (C, k)
-    part = (among[..., None] * offsets[:, None]).flatten(0, 1)  # (m C, k, d)
-    mean = part.sum(1) / known.repeat(m)[:, None]
-    moment = part.mT @ part / known.repeat(m)[:, None, None] - mean[:, :, None] * mean[:, None]
-    values = principal_axes(moment)[0].clamp_min(0).view(m, -1, d)
-    reach = distances[:, known - 1]
-    deviation = torch.zeros_like(reach)
-    if d == 3:
-        deviation = fit_quadrics(part, among.repeat(m, 1)).deviation.view_as(reach)
+    # Means over the nearest c of all offsets and their products.
+    share = (torch.arange(offsets.shape[1], device=points.device) < known[:, None]) / known[:, None]
+    share = share.to(offsets)  # (C, k)
+    mean = share @ offsets  # (m, C, d)
+    products = (offsets[..., None] * offsets[:, :, None]).flatten(2)  # (m, k, d d)
+    moment = (share @ products).unflatten(2, (d, d)) - mean[..., None] * mean[:, :, None]
+    values = principal_axes(moment.flatten(0, 1))[0].clamp_min(0).view(m, -1, d)
     roundness = values[..., -2] / values[..., -1].clamp_min(tiny)
     around = query(centres, centres, min(AROUND, m))[0]
-    found = torch.stack([reach, roundness, deviation])[:, around].median(2).values
+    found = torch.stack([distances[:, known - 1], roundness])[:, around].median(2).values
     leap = (distances[:, 1:9] / distances[:, :8].clamp_min(tiny)).median(0).values > LEAP
     several = int((leap * torch.arange(1, 1 + len(leap), device=leap.device)).max())
-    return Inspection(centres, known, found[0], found[1], found[2], 1 + several)
+    return Inspection(centres, known, found[0], found[1], 1 + several, labels)
 
 
 def outlier_network() -> nn.Sequential:

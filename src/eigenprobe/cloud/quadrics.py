@@ -100,20 +100,20 @@ def noise_level(graph: Graph) -> Tensor:
 
 @torch.no_grad()
 def without_noise(graph: Graph) -> tuple[Graph, Tensor]:
-    """The graph of surfaces with the points of noisy clouds moved, and which clouds ``(b,)`` that
-    are.
+    """The graph of surfaces with the points of noisy clouds moved, and the `noise_level` of each
+    ``(b,)``.
     """
     level = noise_level(graph)
     noisy = 2 * level > BIAS
     if not bool(noisy.any()):
-        return graph, noisy
+        return graph, level
     rows = graph.each.spread(noisy).nonzero()[:, 0]
     found = _quadrics(graph, rows, MORE)
     noise = graph.each.spread(level)[rows] * _spacing2(graph, rows)
     share = (noise / found.deviation.square().clamp_min(torch.finfo(noise.dtype).tiny)).clamp_max(1)
     points = graph.points.index_add(0, rows, share[:, None] * found.foot)
     distances = (points[graph.indices] - points[:, None]).norm(dim=2)
-    return replace(graph, points=points, distances=distances), noisy
+    return replace(graph, points=points, distances=distances), level
 
 
 def _quadrics(graph: Graph, rows: Tensor, count: Tensor | int) -> Quadrics:

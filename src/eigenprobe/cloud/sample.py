@@ -37,7 +37,7 @@ def working_sample(
     if count is not None:
         ratio, wanted = torch.full_like(found.spacing, len(x) / count), count
     else:
-        ratio = found.crowding(dimension)
+        ratio = found.crowding
         wanted = round(len(x) * float((1 / ratio).mean()))
         if found.copies == 1 and wanted < (fewest := min(FEWEST, len(x))):
             ratio, wanted = ratio * wanted / fewest, fewest

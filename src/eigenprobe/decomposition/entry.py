@@ -19,7 +19,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
@@ -270,31 +269,31 @@ def decompose(
     >>> basis.eigenvalues.round(2).tolist()
     [0.0, 1.0, 1.0, 4.0, 4.0]
     """
-    operator = partial(OperatorSettings, smoother, metric, neighbours, bandwidth, dimension)
-    request = partial(
-        Request,
+    shared = OperatorSettings(
+        smoother, metric, neighbours, bandwidth, dimension, resolution=resolution, parts=parts
+    )
+    request = Request(
         k,
         method,
+        shared,
         seed=seed,
         device=device,
         tol=tol,
         eigenvalues=eigenvalues,
         options=options,
     )
-    operator = partial(operator, resolution=resolution, parts=parts)
-    per_point: dict[str, Any] = {"potential": potential, "boundary": boundary}
-    per_point |= {"anisotropy": anisotropy, "measure": measure}
+    per_point = {"potential": potential, "boundary": boundary, "anisotropy": anisotropy}
+    per_point |= {"measure": measure, "probes": probes}
     if (clouds := listed_clouds(points)) is None:
-        return _decompose_cloud(points, request(operator(**per_point), probes))
-    own = values_by_cloud(per_point | {"probes": probes}, len(clouds))
+        return _decompose_cloud(points, request.of(**per_point))
+    own = values_by_cloud(per_point, len(clouds))
     plain = all(value is None for value in own[0].values())
-    stacked = solve_stacks(clouds, request(operator())) if plain else {}
+    stacked = solve_stacks(clouds, request) if plain else {}
 
     def one(number: int) -> Basis:
         if number in stacked:
             return stacked[number]
-        given = own[number].pop("probes")
-        return _decompose_cloud(clouds[number], request(operator(**own[number]), given))
+        return _decompose_cloud(clouds[number], request.of(**own[number]))
 
     return call_by_cloud(len(clouds), one)
 
@@ -345,21 +344,9 @@ def _direct(x: Tensor, origin: Origin, request: Request) -> Basis:
         if smoother.fixed is not None:
             held = smoother.fixed if cloud.rows is None else smoother.fixed[cloud.rows]
             info["boundary"] = held.nonzero()[:, 0].tolist()
-        if cloud.inspection is not None:
-            strays = 0 if cloud.outliers is None else int(cloud.outliers.sum())
-            own = {
-                "cleaned": cloud.noisy,
-                "strays": strays,
-                "stray_share": round(strays / len(x), 5),
-            }
-            info["quality"] = cloud.inspection.facts() | own
         rotation, found, following = _rotation(smoother, cloud, request, wanted.moving)
-        if (
-            wanted.smoother == "adaptive"
-            and not wanted.asked
-            and not request.asked
-            and info["components"] == 1
-        ):
+        usual = wanted.smoother == "adaptive" and not (wanted.asked or request.asked)
+        if usual and info["components"] == 1:
             warn_of_errors(prepared, rotation, wanted.dimension is not None)
         function = KernelExtension(cloud.points, rotation.vectors, wanted.search_metric)
         basis = basis_of(rotation, smoother, cloud, info=info | found, extension=function)

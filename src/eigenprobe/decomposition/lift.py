@@ -38,12 +38,12 @@ def lift(basis: Basis, function: KernelExtension, cloud: Cloud) -> Basis:
             _make_orthonormal(vectors, mass)
     elif cloud.left_out is not None:
         vectors[cloud.left_out] = function(cloud.given[cloud.left_out])
+    _say(basis.info, cloud)
     return replace(
         basis,
         normalized=vectors * mass.sqrt()[:, None],
         extension=function,
         lifted=None if cloud.left_out is None else vectors,
-        info=basis.info | _facts(cloud),
     )
 
 
@@ -70,16 +70,10 @@ def _make_orthonormal(values: Tensor, mass: Tensor) -> Tensor:
     return turn
 
 
-def _facts(cloud: Cloud) -> Facts:
-    """What `info` says of a cloud of which not all points are rows, and what is said of it."""
-    n, facts, done = len(cloud.given), Facts(resolution=len(cloud.points)), []
-    nowhere = torch.zeros_like(cloud.given[:, 0], dtype=torch.bool)
-    left_out = nowhere if cloud.left_out is None else cloud.left_out
-    outliers = nowhere if cloud.outliers is None else cloud.outliers
-    for name, rows in (("strays", outliers), ("left_out", left_out & ~outliers)):
-        if bool(rows.any()):
-            facts[name] = rows.nonzero()[:, 0].tolist()
-    count = int(outliers.sum())
+def _say(facts: Facts, cloud: Cloud) -> None:
+    """What is worth knowing of a cloud of which not all points are rows."""
+    done, n = [], len(cloud.given)
+    count = len(facts.get("strays", ()))
     if count > SAID * n:
         done.append(f"left out {count} outliers")
     if "left_out" in facts:
@@ -90,4 +84,3 @@ def _facts(cloud: Cloud) -> Facts:
         done.append(f"worked on {len(cloud.points)} averaged points (resolution='all' takes all)")
     if done:
         warn(f"of {n} points: {'; '.join(done)}")
-    return facts

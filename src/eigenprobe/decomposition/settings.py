@@ -62,6 +62,7 @@ class OperatorSettings:
     resolution: Resolution = "auto"
     parts: Parts | None = None
     moving: bool = False
+    arrays: list[str] | None = None  # names of settings that a file did not hold
 
     def __post_init__(self) -> None:
         if self.bandwidth is not None and self.bandwidth <= 0:
@@ -75,7 +76,8 @@ class OperatorSettings:
             for name in ("potential", "boundary", "anisotropy", "measure")
             if getattr(self, name) is not None
         ]
-        return given + (["scale_invariant"] if self.metric == "scale-invariant" else [])
+        given += ["scale_invariant"] if self.metric == "scale-invariant" else []
+        return given + (self.arrays or [])
 
     @property
     def fixes_constant(self) -> bool:
@@ -98,8 +100,11 @@ class OperatorSettings:
         measure.
         """
         smoother = "adaptive" if self.smoother == "row" else self.smoother
-        plain = {"potential": None, "boundary": None, "anisotropy": None, "measure": None}
-        return replace(self, smoother=smoother, metric="euclidean", **plain)  # type: ignore
+        if smoother is self.smoother and self.metric == "euclidean" and not self.asked:
+            return self
+        plain: dict[str, Any] = dict.fromkeys(("potential", "boundary", "anisotropy", "measure"))
+        lost = [name for name in self.arrays or () if name not in plain] or None
+        return replace(self, smoother=smoother, metric="euclidean", arrays=lost, **plain)
 
     def traced(self, origin: Origin, extra: list[str] | None = None) -> OperatorSettings:
         """The same settings, with derivatives where the points require them and the operator has
@@ -134,6 +139,11 @@ class OperatorSettings:
 
     def prepare(self, points: Array) -> Prepared:
         """The operator of points ``(N, d)`` of any kind of array."""
+        if self.arrays:
+            raise InputError(
+                f"the operator of this basis cannot be built again: its {self.arrays[0]} was an "
+                "array, which a file does not hold; decompose the points again with it"
+            )
         x, _ = check_points(points, 1)
         with limited_threads(x.device, len(x)):
             return prepare(x, self, 1)
@@ -142,13 +152,18 @@ class OperatorSettings:
         """The settings that are not the usual ones, for a file; names whose values are arrays are
         under ``arrays``.
         """
-        chosen = {each.name: getattr(self, each.name) for each in fields(self)}
-        chosen = {name: value for name, value in chosen.items() if not _usual(name, value)}
-        arrays = [
-            name for name, value in chosen.items() if not isinstance(value, (str, int, float))
-        ]
-        simple = {name: value for name, value in chosen.items() if name not in arrays}
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        own = {name: value for name, value in own.items() if not _usual(name, value)}
+        simple = {
+            name: value for name, value in own.items() if isinstance(value, (str, int, float))
+        }
+        arrays = self.arrays or [name for name in own if name not in simple]
         return simple | ({"arrays": arrays} if arrays else {})
+
+
+def _usual(name: str, value: object) -> bool:
+    usual = getattr(OperatorSettings, name)
+    return value is usual or (isinstance(value, (str, bool, int, float)) and value == usual)
 
 
 def prepare(x: Tensor, wanted: OperatorSettings, k: int) -> Prepared:
@@ -159,13 +174,15 @@ def prepare(x: Tensor, wanted: OperatorSettings, k: int) -> Prepared:
     if wanted.anisotropy is not None:
         usual = neighbours_along(wanted.anisotropy, usual)
     count = wanted.neighbours if isinstance(wanted.neighbours, int) else usual
-    cloud = arrange(x, count, k, wanted.search_metric)
+    cloud, dimension = arrange(x, count, k, wanted.search_metric), wanted.dimension
     if (inspection := _inspect(x, cloud, wanted)) is not None:
         if (cells := _sample(x, cloud, inspection, wanted)) is not None:
             check_count(len(cells.points), k, "sampled ")
             cloud = arrange(x, count, k, wanted.search_metric, cells=cells)
+        elif dimension is None:
+            dimension = float(inspection.labels.mode().values)
         cloud = replace(cloud, inspection=inspection)
-    made = _operator(cloud, wanted, k)
+    made = _operator(cloud, wanted, k, dimension)
     if (small := _small_parts(made, wanted)) is None:
         return made
     check_count(int((~small).sum()), k, "remaining ")
@@ -193,7 +210,9 @@ def _inspect(x: Tensor, cloud: CloudGraph, wanted: OperatorSettings) -> Inspecti
     few = x.shape[1] not in (2, 3) or graph.n < LEAST or graph.k < NEAREST
     if few or not wanted.is_plain:
         return None
-    return inspect(cloud.points, graph.indices, graph.distances * cloud.frame.scale)
+    return inspect(
+        replace(graph, points=cloud.points, distances=graph.distances * cloud.frame.scale)
+    )
 
 
 def _sample(
@@ -202,16 +221,16 @@ def _sample(
     """The sample of a cloud, or None where it is the cloud."""
     if wanted.resolution == "all":
         return None
-    dimension = int(wanted.dimension or inspection.labels.mode().values)
+    dimension = inspection.dimension if wanted.dimension is None else round(wanted.dimension)
     outliers = torch.zeros(len(x), dtype=torch.bool, device=x.device)
     if dimension == 2 < x.shape[1]:  # only there is a sheet to stand off
         graph = cloud.graph
         outliers = find_outliers(graph.points, graph.indices, graph.distances)
         outliers = removable(outliers if cloud.rows is None else outliers[cloud.rows])
-    if wanted.dimension is None and (doubt := inspection.doubt(dimension)):
+    if wanted.dimension is None and (doubt := inspection.doubt()):
         warn(f"{doubt}: pass dimension= where it matters")
     count = wanted.resolution if isinstance(wanted.resolution, int) else None
-    if count is None and inspection.is_sample(dimension) and not bool(outliers.any()):
+    if count is None and inspection.is_sample and not bool(outliers.any()):
         return None
     return working_sample(x, outliers, inspection, dimension, count)
 
@@ -231,10 +250,11 @@ def _check_resolution(resolution: Resolution, n: int, d: int) -> None:
         )
 
 
-def _operator(cloud: CloudGraph, wanted: OperatorSettings, k: int) -> Prepared:
+def _operator(
+    cloud: CloudGraph, wanted: OperatorSettings, k: int, dimension: float | None
+) -> Prepared:
     """The smoother of a cloud, after its edges are judged."""
     assert not isinstance(wanted.smoother, Smoother)
-    dimension = wanted.dimension
     own: dict[str, Any] = {}
     if wanted.smoother == "adaptive":
         if wanted.bandwidth is None:
@@ -299,6 +319,10 @@ class Request:
     eigenvalues: Eigenvalues = "rayleigh"
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    def of(self, probes: Any, **per_point: Any) -> Request:
+        """The same of one of several clouds, with its own probes and settings of its points."""
+        return replace(self, operator=replace(self.operator, **per_point), probes=probes)
+
     @property
     def asked(self) -> list[str]:
         """The names of what is not as usual beside the operator."""
@@ -328,37 +352,6 @@ class Request:
         }
 
 
-def _usual(name: str, value: object) -> bool:
-    usual = getattr(OperatorSettings, name)
-    return value is usual or (isinstance(value, (str, bool, int, float)) and value == usual)
-
-
-@dataclass(frozen=True)
-class Unrecorded:
-    """Settings of which a file does not hold everything."""
-
-    recorded: Facts
-
-    def prepare(self, points: Array) -> Prepared:
-        name = self.recorded["arrays"][0]
-        raise InputError(
-            f"the operator of this basis cannot be built again: its {name} was an array, "
-            "which a file does not "
-            "hold; decompose the points again with it"
-        )
-
-    def record(self) -> Facts:
-        return self.recorded
-
-
-def settings_from_record(record: Facts) -> OperatorSettings | Unrecorded:
-    """The settings that `OperatorSettings.record` wrote into a file."""
-    arrays = record.get("arrays")
-    if arrays and not (isinstance(arrays, list) and all(isinstance(name, str) for name in arrays)):
-        raise InputError(f"expected names of arrays, got {arrays!r}")
-    return Unrecorded(record) if arrays else OperatorSettings(**record)
-
-
 def geometry_of(basis: Basis) -> Prepared:
     """The operator that made a basis, as far as it is one of the geometry: symmetric, Euclidean,
     nothing added to it.
@@ -371,13 +364,7 @@ def geometry_of(basis: Basis) -> Prepared:
     settings = None if basis.source is None else basis.source.settings
     if isinstance(settings, OperatorSettings):
         plain = settings.geometry
-        if (
-            plain.smoother is settings.smoother
-            and plain.metric == settings.metric
-            and not settings.asked
-        ):
-            return basis.prepared()
-        return plain.prepare(basis.points)
+        return basis.prepared() if plain is settings else plain.prepare(basis.points)
     if basis.source is not None:
         found = basis.prepared()
         euclidean = found.smoother.graph is not None and found.smoother.graph.metric == "euclidean"

@@ -121,7 +121,11 @@ def _settings(basis: Basis) -> dict[str, Any]:
         )
     if settings is None and basis.info.get("method") in ("network", "pretrained"):
         settings = OperatorSettings()
-    if not isinstance(settings, OperatorSettings) or not isinstance(settings.smoother, str):
+    if (
+        not isinstance(settings, OperatorSettings)
+        or settings.arrays
+        or not isinstance(settings.smoother, str)
+    ):
         raise InputError(
             "the error is estimated from half of the points, and this operator is known for "
             "all of them"
@@ -129,7 +133,7 @@ def _settings(basis: Basis) -> dict[str, Any]:
     return {
         each.name: getattr(settings, each.name)
         for each in fields(settings)
-        if each.name != "moving"
+        if each.name not in ("moving", "arrays")
     }
 
 

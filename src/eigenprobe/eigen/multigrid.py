@@ -28,7 +28,7 @@ from torch import Tensor
 
 from ..neighbors.layout import as_scipy
 from ..smoothers.smoother import csr, from_scipy, on_host, pointers_to, rows_of, transpose
-from .problem import Unsuited, with_values
+from .problem import with_values
 
 DENSEST = 24  # points per column of the block, up to which the coarsest level is inverted densely
 SLOWEST = 0.6  # a level with more than this share of the points above is not worth having
@@ -87,7 +87,7 @@ def hierarchy(laplacian: Tensor, known: Tensor, width: int) -> Levels:
         labels, count = aggregate(matrix)
         if 2 * count < 3 * width or count > SLOWEST * n:
             if n > DENSEST * width:
-                raise Unsuited("this graph does not coarsen")
+                raise RuntimeError("this graph does not coarsen")
             return [*levels, Level(*level, _pseudo_inverse(matrix, null))]
         prolong, known = _prolongation(matrix, null, labels, count)
         back = transpose(prolong)

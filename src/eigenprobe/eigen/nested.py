@@ -23,7 +23,7 @@ from torch import Tensor
 from ..host.progress import report
 from .filtered import PATIENT, refine
 from .multigrid import Level, Levels, hierarchy, inverse
-from .problem import Problem, Unsuited, floor, inner, normal_block, times, with_values
+from .problem import Problem, floor, inner, normal_block, times, with_values
 from .span import small_ritz
 
 POINTS = 6000  # from which a hierarchy pays
@@ -183,7 +183,7 @@ def _whole(columns: int, *found: Tensor) -> tuple[Tensor, ...]:
     than are swept.
     """
     if any(each.shape[-1] < columns for each in found):
-        raise Unsuited("coarse vectors depend on each other")
+        raise RuntimeError("coarse vectors depend on each other")
     return found
 
 

@@ -149,13 +149,9 @@ class Eigenpairs(NamedTuple):
         return 1 - self.gaps
 
 
-class Unsuited(Exception):
-    """A solver has measured that the problem is not one of its own; the next one takes over."""
-
-
 class SparseOperator:
-    """A symmetric sparse matrix, reordered by ``order``; one pattern, values in both precisions. A
-    product is taken in the precision of the block ``(n, p)``.
+    """A symmetric sparse matrix that stores its whole diagonal, reordered by ``order``; one
+    pattern, values in both precisions. A product is taken in the precision of the block ``(n, p)``.
 
     ``laplacian_diagonal (n,)`` is ``1 - A_ii`` without cancellation, where it is known; ``clouds``
     are the sizes of blocks on the diagonal, empty for one.
@@ -170,18 +166,12 @@ class SparseOperator:
     ) -> None:
         self.n, self.device = matrix.shape[0], matrix.device
         self.each = Segments(clouds or (self.n,), self.device)
-        rows, columns = rows_of(matrix), matrix.col_indices().long()
-        place = (rows == columns).nonzero()[:, 0]
-        if order is not None or len(place) < self.n:  # every diagonal entry is stored
-            absent = (torch.bincount(rows[place], minlength=self.n) == 0).nonzero()[:, 0]
-            rows, columns = torch.cat([rows, absent]), torch.cat([columns, absent])
-            if order is not None:
-                rank = order.argsort()
-                rows, columns = rank[rows], rank[columns]
-            values = torch.cat([matrix.values(), matrix.values().new_zeros(len(absent))])
-            matrix = from_entries(rows, columns, values, self.n)
-            place = (rows_of(matrix) == matrix.col_indices()).nonzero()[:, 0]
-        self.diagonal = place
+        rows, columns = rows_of(matrix), matrix.col_indices()
+        if order is not None:
+            rank = order.argsort()
+            matrix = from_entries(rank[rows], rank[columns], matrix.values(), self.n)
+            rows, columns = rows_of(matrix), matrix.col_indices()
+        self.diagonal = (rows == columns).nonzero()[:, 0]
         self.matrix = with_values(matrix, matrix.values().double())
         own = laplacian_diagonal
         if own is None:

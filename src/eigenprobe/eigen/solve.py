@@ -20,7 +20,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -36,7 +35,6 @@ from .problem import (
     Operator,
     Problem,
     SparseOperator,
-    Unsuited,
     components_of,
     floor,
     inner,
@@ -212,11 +210,9 @@ def _checked(problem: Problem) -> Eigenpairs:
                 vectors, gaps = solver.solve(problem)
             loosest = math.inf if last else LOOSEST
             residual, reason = _fault(problem, vectors, gaps, loosest)
-        except Unsuited:
-            continue
         except (MemoryError, torch.OutOfMemoryError):
             reason = "it needs more memory than there is"
-        except (RuntimeError, ValueError, IndexError, np.linalg.LinAlgError) as error:
+        except (RuntimeError, ValueError, IndexError) as error:
             if isinstance(error, InputError):
                 raise
             if type(error).__name__ == "AcceleratorError":

@@ -279,20 +279,13 @@ class Graph:
         return count, labels if indices is self.indices else labels.numpy()  # type: ignore
 
 
-def local_spacing(indices: Tensor, distances: Tensor, real: Tensor | int | None = None) -> Tensor:
+def local_spacing(indices: Tensor, distances: Tensor) -> Tensor:
     """Root mean square distance ``(n,)`` to the nearest six, averaged (in the logarithm) over the
     point and those six.
-
-    ``real (n,)`` counts the neighbours of each row that are not padding.
     """
-    squared, around = distances[:, :RING].square(), indices[:, :RING]
-    share: Tensor | int = around.shape[1]
-    counts: Tensor | int = 1
-    if isinstance(real, Tensor):
-        share = real.clamp_max(share)
-        counts = torch.arange(around.shape[1], device=around.device) < share[:, None]
-    own = ((squared * counts).sum(1) / share).sqrt().log()
-    return ((own + (own[around] * counts).sum(1)) / (share + 1)).exp()
+    around = indices[:, :RING]
+    own = distances[:, :RING].square().mean(1).sqrt().log()
+    return ((own + own[around].sum(1)) / (around.shape[1] + 1)).exp()
 
 
 @validated
@@ -349,7 +342,7 @@ def build_graph(
     if clouds and points.device.type != "cpu" and points.shape[1] <= 3:
         indices, distances = grid_search(space, count, clouds)
     else:
-        found = [nearest_rows(x, x, count, backend, ordered) for x in space.split(list(sizes))]
+        found = [nearest_rows(x, x, count, backend) for x in space.split(list(sizes))]
         first = Segments(sizes, points.device).first
         indices = torch.cat([near + start for (near, _), start in zip(found, first, strict=True)])
         distances = torch.cat([lengths for _, lengths in found])
@@ -377,10 +370,9 @@ def estimate_dimension(graph: Graph) -> float:
     """The intrinsic dimension of the whole cloud: in ordinary space that of most of its places."""
     graph, d = graph.without_loops(), graph.points.shape[1]
     if graph.metric == "euclidean" and 0 < d <= NEAREST:
-        rows = _centres(graph).flatten()
         if d <= 3:
-            return float(_ordinary(graph, rows).mode().values)
-        axes = int((_variances(graph, rows).median(0).values > QUARTER).sum())
+            return cloud_dimensions(graph)[0]
+        axes = int((_variances(graph, _centres(graph).flatten()).median(0).values > QUARTER).sum())
         if axes <= 2:
             return float(max(1, axes))
     near, far = graph.distances[:, graph.k // 2 - 1], graph.distances[:, -1]
@@ -395,9 +387,13 @@ def estimate_dimension(graph: Graph) -> float:
 
 def cloud_dimensions(graph: Graph) -> list[float]:
     """The dimension of every one of the stacked clouds of a graph, in three dimensions or fewer."""
+    return place_dimensions(graph).mode(1).values.double().tolist()
+
+
+def place_dimensions(graph: Graph) -> Tensor:
+    """The dimension at some places of every cloud, ``(b, s)``, in three dimensions or fewer."""
     rows = _centres(graph)
-    labels = _ordinary(graph, rows.flatten()).view(rows.shape)
-    return labels.mode(1).values.double().tolist()
+    return _ordinary(graph, rows.flatten()).view(rows.shape)
 
 
 def _centres(graph: Graph) -> Tensor:

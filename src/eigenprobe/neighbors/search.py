@@ -20,7 +20,7 @@ from torch import Tensor
 from ..errors import InputError, extra
 from ..host.threads import cores, side_by_side
 from .grid import Lists, Search, cell_search, grid_search
-from .layout import MEMORY, REORDER, morton_order, rows_at_once
+from .layout import MEMORY, rows_at_once
 
 Metric = Literal["euclidean", "cosine"]
 Backend = Literal["auto", "kdtree", "torch", "cells", "pynndescent"]
@@ -31,8 +31,6 @@ ROWS = 128  # of queries in a block, at least: a matrix product of fewer is slow
 BLOCKS_ON_DEVICE = 1 << 15  # points of few dimensions up to which a GPU compares all pairs
 EXACT_POINTS = 50_000  # points of many dimensions up to which all pairs are compared ...
 EXACT_WORK = 2e11  # ... on a processor: pairs times dimensions (5 s on a core)
-# of the entries of sparse rows, from which a dense product is faster: 9 times at .2, 40 times at .5
-FILLED = 0.05
 FEW_ROWS = 5000  # compared with each other by any metric
 BINARY = (
     "dice",
@@ -60,9 +58,7 @@ def query(
     return near, (lengths.square() / 2 if metric == "cosine" else lengths).to(points.dtype)
 
 
-def nearest_rows(
-    data: Tensor, queries: Tensor, k: int, backend: Backend = "auto", ordered: bool = False
-) -> Lists:
+def nearest_rows(data: Tensor, queries: Tensor, k: int, backend: Backend = "auto") -> Lists:
     """Euclidean ``k`` nearest rows of ``data`` for every row of ``queries``; one function over all
     backends.
     """
@@ -70,18 +66,7 @@ def nearest_rows(
         if len(data) * len(queries) > MEMORY:  # more pairs than one block holds
             return grid_search(data, k, queries=None if data is queries else queries)
         backend = "torch"
-    if backend == "auto":
-        backend = _choose(data)
-    few = ordered or data.shape[1] > 3 or len(data) <= REORDER
-    if backend != "kdtree" or data is not queries or few:
-        return searcher(data, backend)(queries, k)
-    # Along a space-filling curve consecutive queries visit the same leaves, which are then in
-    # cache.
-    order = morton_order(data)
-    moved = data[order]
-    found, lengths = _kdtree(moved)(moved, k)
-    indices = torch.empty_like(found).index_copy_(0, order, order[found])
-    return indices, torch.empty_like(lengths).index_copy_(0, order, lengths)
+    return searcher(data, backend)(queries, k)
 
 
 def searcher(
@@ -148,33 +133,16 @@ def without_self(indices: Tensor, distances: Tensor) -> Lists:
 
 def nearest_sparse(matrix: Any, k: int, metric: Metric) -> Lists:
     """The ``k`` nearest other rows of every row of a scipy CSR matrix, exactly: indices and
-    distances ``(n, k)``.
-
-    Sparse products, a block of rows at a time; blocks of well filled rows are made dense.
+    distances ``(n, k)``, by sparse products, a block of rows at a time.
     """
-    x = matrix.astype(np.float32 if matrix.dtype == np.float32 else np.float64)
-    squares = np.asarray(x.multiply(x).sum(1)).ravel()
-    if metric == "cosine":
-        x = x.multiply(1 / np.sqrt(np.maximum(squares, np.finfo(x.dtype).tiny))[:, None]).tocsr()
-        squares = np.ones_like(squares)
-    (n, d), size = x.shape, max(1, MEMORY // x.shape[0])
-    filled, wide = x.nnz > FILLED * n * d, max(1, MEMORY // d)
-    others = [x[start : start + wide] for start in range(0, n, wide)] if filled else x.T.tocsr()
-    found, lengths = [], []
-    for start in range(0, n, size):
-        block = x[start : start + size]
-        if filled:
-            rows = block.toarray()
-            scores = np.concatenate([rows @ each.toarray().T for each in others], 1)
-        else:
-            scores = (block @ others).toarray()
-        scores = squares[start : start + size, None] + squares - 2 * scores
-        scores[np.arange(len(scores)), np.arange(start, start + len(scores))] = np.inf
-        distances, near = torch.from_numpy(scores).topk(k, largest=False)
-        found.append(near)
-        lengths.append(distances.clamp_min(0))
-    distances = torch.cat(lengths)
-    return torch.cat(found), (distances / 2 if metric == "cosine" else distances.sqrt()).float()
+    from sklearn import config_context
+    from sklearn.neighbors import NearestNeighbors
+
+    # Otherwise every pair of rows is a product of its own.
+    with config_context(enable_cython_pairwise_dist=False, working_memory=8 * MEMORY >> 20):
+        search = NearestNeighbors(n_neighbors=k, metric=metric, algorithm="brute").fit(matrix)
+        lengths, near = search.kneighbors()
+    return torch.from_numpy(near), torch.from_numpy(lengths).float()
 
 
 def _kdtree(data: Tensor) -> Search:

@@ -20,13 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..cloud.cloud import Cloud, arrange
+from ..cloud.cloud import Cloud, alike, arrange, arrange_surfaces
 from ..cloud.edges import without_short_cuts
 from ..errors import InputError
-from ..neighbors.graph import Graph, build_graph, cloud_dimensions
-from ..neighbors.layout import Segments, framed
 from ..networks.spectral import NEIGHBOURS, Inputs, SpectralNetwork, diffusion, inputs
-from ..points import LARGEST, SMALLEST
 from ..smoothers import NEIGHBOURS as OPERATOR_NEIGHBOURS
 from ..smoothers import Smoother, build_smoother
 from ..smoothers.prepared import Prepared
@@ -34,9 +31,6 @@ from ..smoothers.prepared import Prepared
 FEWEST = 64  # points below which a cloud says too little for the network's inputs
 WHOLE = 8192  # clouds of up to so many points go through the network whole
 BATCH_POINTS = 131_072  # points that go through the network together
-# Neighbours that tell a surface from a solid: all of 20 balls of 300 points are solid by them, by
-# 16 only 3.
-LOCAL = 30
 
 
 @dataclass(frozen=True)
@@ -58,16 +52,12 @@ class Batch:
         """The batch of those clouds `(n_i, 3)` that are surfaces of distinct points, and which
         these are.
         """
-        each = Segments(tuple(len(x) for x in clouds), clouds[0].device)
-        points, frames, scale = framed(torch.cat(list(clouds)), each)
-        graph = build_graph(points.float(), min(LOCAL, min(each.sizes) - 1), clouds=each.sizes)
-        surfaces = _are_surfaces(graph, scale)
-        if not all(surfaces):
-            chosen = [x for x, ok in zip(clouds, surfaces, strict=True) if ok]
-            return cls.of_surfaces(chosen)[0] if chosen else None, surfaces
-        placed = [Cloud(x, frame) for x, frame in zip(clouds, frames, strict=True)]
-        components = each.parts(graph.truncate(NEIGHBOURS).components())
-        padded = each.padded(graph.points)
+        count = OPERATOR_NEIGHBOURS["adaptive"]
+        placed, graph, surfaces = arrange_surfaces(clouds, count, dtype=torch.float32)
+        if graph is None:
+            return None, surfaces
+        components = graph.each.parts(graph.truncate(NEIGHBOURS).components())
+        padded = graph.each.padded(graph.points)
         return cls(placed, padded, diffusion(graph), list(components)), surfaces
 
     @classmethod
@@ -102,39 +92,14 @@ def batches(
     one.
     """
     alone = [i for i, x in clouds.items() if not together or len(x) > WHOLE]
-    order = sorted(clouds.keys() - set(alone), key=lambda i: (len(clouds[i]), i))
-    for run in _packed([len(clouds[i]) for i in order]):
-        batch, surfaces = Batch.of_surfaces([clouds[i] for i in order[run]])
-        members = [i for i, ok in zip(order[run], surfaces, strict=True) if ok]
-        alone += sorted(set(order[run]) - set(members))
+    for group in alike({i: len(clouds[i]) for i in clouds.keys() - set(alone)}, BATCH_POINTS):
+        batch, surfaces = Batch.of_surfaces([clouds[i] for i in group])
+        members = [i for i, ok in zip(group, surfaces, strict=True) if ok]
+        alone += sorted(set(group) - set(members))
         if batch is not None:
             yield members, batch
     for i in alone:
         yield [i], Batch.of_one(clouds[i], k, kind)
-
-
-def _packed(sizes: Sequence[int]) -> Iterator[slice]:
-    """Runs of clouds of ascending sizes that, padded to the largest, have at most `BATCH_POINTS`
-    points.
-    """
-    first = 0
-    for i, n in enumerate(sizes):
-        if first < i and n * (i + 1 - first) > BATCH_POINTS:
-            yield slice(first, i)
-            first = i
-    if sizes:
-        yield slice(first, len(sizes))
-
-
-def _are_surfaces(graph: Graph, scale: Tensor) -> list[bool]:
-    """Which clouds of a batch are surfaces of distinct points."""
-    each = graph.each
-    apart = each.padded(graph.distances[:, 0], 1.0).amin(-1) > 0
-    usual = (graph.k / each.counts) ** 0.5  # neighbourhoods of a unit square
-    seen = each.median(graph.distances[:, -1]) > 0.01 * usual  # by single precision
-    sound = apart & seen & (scale > SMALLEST) & (scale < LARGEST)
-    dimensions = cloud_dimensions(graph)
-    return [ok and d == 2 for ok, d in zip(sound.tolist(), dimensions, strict=True)]
 
 
 @torch.no_grad()

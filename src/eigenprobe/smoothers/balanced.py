@@ -1,7 +1,6 @@
 """Weights on curves and in solids that are exact for linear functions.
 
-In a solid each point keeps its nearest neighbours up to the first count at which they surround it,
-so the stencil is as small as the sampling allows.  With the directions l_ij of the edges
+In a solid each point keeps its twelve nearest neighbours.  With the directions l_ij of the edges
 (`stencil`), starting weights
 
     w_ij = |l_ij|^(dim-2) (1 + |l_ij|^2 / (2 c h_i h_j))^-2        h: local spacing
@@ -24,7 +23,7 @@ calibrate.  Arrays: e edges, (e, dim) directions; n points, (n, 8) dual variable
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -51,13 +50,12 @@ def balanced_stencil(
     near, frames = first_frames(graph, dimension)
     if field is not None:
         near = near.stretched_along(field, frames)
-    spacing = local_spacing(near.indices, near.distances, near.real)
+    spacing = local_spacing(near.indices, near.distances)
     edges = choose_edges(near, frames)
     head, tail = edges.head, edges.tail
     chord, spread = graph.points[tail] - graph.points[head], spacing[head] * spacing[tail]
     if dimension < chord.shape[1]:
-        close = torch.exp(-(chord.square().sum(1) / spread / 2).clamp_max(settings.farthest))
-        frames = edge_frames(chord, edges, close, dimension, frames)
+        frames = edge_frames(chord, edges, torch.ones_like(spread), dimension, frames)
     else:
         frames = torch.eye(dimension, dtype=chord.dtype, device=chord.device).expand(
             len(frames), -1, -1
@@ -71,14 +69,14 @@ def balanced_stencil(
             * (1 + length2 / (2 * settings.bandwidth * spread)) ** -2
         )
         crossing = _boundary_direction(near, frames, settings)
-        vectors = _Vectors(forward, backward, length2, crossing)
-        weight = _balance(weight, vectors, edges, settings, graph.clouds)
+        ends = forward, backward, length2
+        weight = _balance(weight, ends, crossing, edges, settings, graph.clouds)
     return Stencil(edges, weight, length2, edges.at(weight * length2) / (2 * dimension))
 
 
 def _boundary_direction(near: Neighbours, frames: Tensor, settings: Balance) -> Tensor:
-    """Unit inward direction (n, dim) at points that have next to no neighbours on its other side,
-    zero elsewhere.
+    """Unit inward direction (n, dim) at points that have no neighbours on its other side, zero
+    elsewhere.
     """
     tiny = torch.finfo(frames.dtype).tiny
     offsets, axes = near.offsets.permute(2, 0, 1).contiguous(), frames.permute(1, 2, 0).contiguous()
@@ -92,28 +90,25 @@ def _boundary_direction(near: Neighbours, frames: Tensor, settings: Balance) -> 
     inward = inward / inward.norm(dim=0).clamp_min(tiny)
     along = (flat * inward[..., None]).sum(0)
     # cosines
-    outside = ((along < 0) & (along.square() > settings.outside**2 * flat.square().sum(0))).sum(1)
-    return torch.where((outside < settings.few_outside * near.real)[:, None], inward.mT, 0.0)
-
-
-class _Vectors(NamedTuple):
-    """Directions of the edges at both ends ``(e, dim)``, their squared lengths, and directions that
-    stay free.
-    """
-
-    forward: Tensor
-    backward: Tensor
-    length2: Tensor  # (e,)
-    crossing: Tensor  # (n, dim)
+    outside = (along < 0) & (along.square() > settings.outside**2 * flat.square().sum(0))
+    return torch.where(outside.any(1)[:, None], 0.0, inward.mT)
 
 
 def _balance(
-    weight: Tensor, vectors: _Vectors, edges: Edges, settings: Balance, sizes: tuple[int, ...]
+    weight: Tensor,
+    ends: tuple[Tensor, Tensor, Tensor],
+    crossing: Tensor,
+    edges: Edges,
+    settings: Balance,
+    sizes: tuple[int, ...],
 ) -> Tensor:
     """Newton rounds on the dual: (B W B^T + ridge) t = -B w,  w <- w (1 + B^T t);  row i of B holds
     point i's edges.
+
+    ``ends`` are directions of the edges at both ends ``(e, dim)`` and their squared lengths;
+    directions ``crossing (n, dim)`` a boundary stay free.
     """
-    forward, backward, length2, crossing = vectors
+    forward, backward, length2 = ends
     dimension, head, tail = crossing.shape[1], edges.head, edges.tail
     moment, tiny = weight * length2, torch.finfo(weight.dtype).tiny
     first, second = (
@@ -127,7 +122,6 @@ def _balance(
 
     ahead, behind = rows(forward, head), rows(backward, tail)
     ridge = weight.new_full((edges.n, ahead.shape[1]), settings.round_ridge)
-    ridge[(crossing != 0).any(1)] = settings.end_ridge
     ridge[:, :dimension] = settings.ridge
     incidence = _Incidence(ahead, behind, edges, weight.detach(), ridge)
     clouds = Segments(tuple(ahead.shape[1] * size for size in sizes or (edges.n,)), weight.device)
@@ -188,10 +182,8 @@ class _Incidence:
         return (forward * dual[edges.head] + backward * dual[edges.tail]).sum(1)
 
     def scatter(self, weight: Tensor) -> Tensor:
-        """``B w``: (e,) -> (n dim,)."""
+        """``B w``: (e,) -> (n dim,), with derivatives."""
         forward, backward, edges = self.ends
-        if not (forward.requires_grad or weight.requires_grad):
-            return self.to_points @ weight
         return (
             edges.at_head(forward * weight[:, None]) + edges.at_tail(backward * weight[:, None])
         ).reshape(-1)

@@ -2,14 +2,12 @@
 directions and constants.
 
     h_i                        local spacing (n,);   T_i (d, dim): orthonormal tangent frame
-    |sum_j T_i^T u_ij| <= s c  "surrounded": the directions u_ij to the nearest c cancel
     |T_i^T u_ij|, |T_j^T u_ij| >= cos(angle)  the edge ij runs along the sheet at both ends
 
 On a curve the nearest neighbour on either side is kept, unless it is a point of another turn that
 an end of the curve faces: far from both, steep to the curve, and not the nearest the other way
-round.  In a solid the shortest list of nearest ones that surround the point is kept.  Parts that
-these lists leave apart are joined by edges of the whole graph that run along one sheet.  Those of a
-surface are in `cells`.
+round.  In a solid the nearest twelve are kept.  Parts that these lists leave apart are joined by
+edges of the whole graph that run along one sheet.  Those of a surface are in `cells`.
 
 Every edge gets a geodesic length (a chord that leaves the tangent plane at angle asin(s) spans an
 arc longer by asin(s)/s) and a direction in the tangent frame of either end, l_ij = log_i(x_j).
@@ -34,10 +32,7 @@ from ..neighbors.graph import FRAME, Edges, Graph, principal, tangent_frames, un
 class Selection:
     """Constants of the choice of neighbours, with derivation or ablation."""
 
-    # neighbours kept in a solid: least, most, where never surrounded
-    solid: tuple[int, int, int] = (12, 28, 9)
-    # |mean tangential direction| up to which the neighbours surround a point
-    surrounded: float = 0.35
+    solid: int = 12  # neighbours kept in a solid: as many as equal balls touch one of their size
     along: float = 0.75  # |tangential part| of an edge that may bridge a gap, cosine of 41 degrees
     # neighbours of both ends of an edge of a curve that are nearer, if it may lead to another turn
     turn: int = 4
@@ -56,19 +51,16 @@ class Balance:
 
     # cosine with the inward direction beyond which a neighbour lies on the other side
     outside: float = -0.35
-    # share of such neighbours that tells a boundary: a third inside, none at the boundary
-    few_outside: float = 0.03
     bandwidth: float = 2.0  # c above
     steepest: float = 0.8  # sine of the angle beyond which an edge says nothing about an arc
     ridge: float = 1e-3  # softness of balance, relative to the moments of the point
     round_ridge: float = 0.5  # softness of roundness
-    end_ridge: float = 1.0  # the same at a boundary
     rounds: int = 3  # Newton rounds
-    steps: int = 200  # conjugate-gradient steps in each
+    # conjugate-gradient steps in each, at most: more of them carry rounding into the weights of
+    # hard systems, and change no spectrum
+    steps: int = 20
     tolerance: float = 1e-3  # relative residual at which they end
     least_factor: float = 0.3  # a weight loses at most this factor in a round, so it stays positive
-    # exponent at which a Gaussian weight stops falling: exp(-50) instead of 0 far away
-    farthest: float = 50.0
 
 
 BALANCE = Balance()
@@ -125,11 +117,6 @@ class Neighbours(NamedTuple):
             real,
         )
 
-    def directions(self, frames: Tensor, count: int) -> Tensor:
-        """Tangential parts ``(n, count, dim)`` of the unit vectors to the first neighbours."""
-        length = self.distances[:, :count, None].clamp_min(torch.finfo(self.distances.dtype).tiny)
-        return (self.offsets[:, :count] @ frames) / length
-
     def stretched_along(self, field: Tensor, frames: Tensor) -> Neighbours:
         """The nearest in the metric of a ``field (n, d)`` that is turned into the tangent
         planes.
@@ -178,7 +165,7 @@ def choose_edges(near: Neighbours, frames: Tensor) -> Edges:
     if frames.shape[2] == 1:
         keep = _adjacent(near, frames)
     else:
-        keep = _surrounding(near, near.directions(frames, SELECTION.solid[1]))
+        keep = _nearest(near)
     return bridged(near, undirected(near.indices, keep)[0], frames)
 
 
@@ -189,20 +176,11 @@ def with_pairs(edges: Edges, pairs: Tensor) -> Edges:
     return Edges(key // edges.n, key % edges.n, edges.n)
 
 
-def _surrounding(near: Neighbours, directions: Tensor) -> Tensor:
-    """Which neighbours each point keeps (n, k): the shortest prefix whose mean tangential direction
-    is small.
-    """
-    few, most, otherwise = (min(count, near.indices.shape[1]) for count in SELECTION.solid)
-    count = torch.arange(1, most + 1, device=directions.device)
-    surrounded = directions.cumsum(1).norm(dim=2) <= SELECTION.surrounded * count
-    surrounded[:, : few - 1] = False
-    first = torch.where(surrounded.any(1), surrounded.int().argmax(1) + 1, otherwise)
-    keep = torch.zeros(near.indices.shape, dtype=torch.bool, device=directions.device)
-    keep[:, :most] = count <= first[:, None]
-    # Distances that differ by rounding are one: a shell of a lattice is kept whole.
-    same = 1 + torch.finfo(near.distances.dtype).eps ** 0.5
-    return keep | (near.distances <= same * near.distances.gather(1, first[:, None] - 1))
+def _nearest(near: Neighbours) -> Tensor:
+    """Which neighbours each point of a solid keeps ``(n, k)``: the nearest, and those as far as the
+    last of them but for rounding, so that a shell of a lattice is kept whole."""
+    last = near.distances[:, : SELECTION.solid][:, -1:]
+    return near.distances <= (1 + torch.finfo(last.dtype).eps ** 0.5) * last
 
 
 def _adjacent(near: Neighbours, frames: Tensor) -> Tensor:
