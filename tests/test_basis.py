@@ -58,6 +58,12 @@ def test_projection_identities() -> None:
     assert np.all(np.diff(errors) <= 1e-12)
 
 
+def test_a_filter_by_a_name_is_told_what_to_do() -> None:
+    basis = ep.decompose(np.random.default_rng(0).normal(size=(60, 3)), k=3)
+    with pytest.raises(InputError, match=r"or 3 numbers, got 'heat': ep.apps.response makes"):
+        basis.filter(np.ones(60), "heat")
+
+
 def test_filter_and_operator_agree_with_dense_matrices() -> None:
     basis = random_basis()
     f = np.random.default_rng(2).normal(size=30)

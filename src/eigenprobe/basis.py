@@ -306,6 +306,11 @@ class Basis(Generic[A]):
         >>> bool(np.allclose(warm, np.exp(-1) * basis.points[:, 0], atol=1e-3))
         True
         """
+        if isinstance(response, str):
+            raise InputError(
+                f"expected a function of the eigenvalues or {self.k} numbers, got {response!r}: "
+                "ep.apps.response makes a function of a name"
+            )
         gain = self._like(response(self.eigenvalues) if callable(response) else response)
         if tuple(gain.shape) != (self.k,):
             raise InputError(
@@ -576,7 +581,7 @@ class Basis(Generic[A]):
                 f"an interactive plot does not take {unknown[0]}: turn it with the mouse"
             )
         from .viz.figures import eigenfunctions
-        from .viz.notebook import interactive_scene
+        from .viz.report import interactive_scene
 
         view |= {"columns": indices, "faces": self.faces if faces is None else faces}
         if interactive:
@@ -641,11 +646,6 @@ class Basis(Generic[A]):
         viewer = serve(self, values=values, **{"block": False, **options})
         open_browser(viewer.url)
         return viewer
-
-    def _repr_html_(self) -> str:
-        from .viz.notebook import basis_html
-
-        return basis_html(self)
 
     def _map(self, convert: Callable[[Array], Array]) -> Basis:
         arrays: dict[str, Any] = {}

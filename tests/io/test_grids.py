@@ -71,24 +71,37 @@ def test_quadrilaterals_are_two_triangles(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("title", ["a title", ""])
 def test_vtk_surfaces(tmp_path: Path, title: str) -> None:
-    """As ParaView and PyVista write them, in text: the old and the new way to list cells, a field
-    and lines before.
+    """Of triangles, as ParaView and PyVista write them, in text: the old and the new way to list
+    cells, a field before, functions behind.
     """
     before = (
         "FIELD FieldData 1\ntime 1 2 double\n0 1\nPOINTS 5 float\n0 0 0 1 0 0 1 1 0\n0 1 0 2 0 0\n"
     )
     before += "METADATA\nINFORMATION 0\n\n"
-    old = "LINES 1 3\n2 0 1\nPOLYGONS 2 9\n4 0 1 2 3\n3 1 4 2\n"
-    new = "LINES 2 2\nOFFSETS vtktypeint64\n0 2\nCONNECTIVITY vtktypeint64\n0 1\n"
-    new += "POLYGONS 3 7\nOFFSETS vtktypeint64\n0 4 7\nCONNECTIVITY vtktypeint64\n0 1 2 3 1 4 2\n"
+    old = "POLYGONS 2 8\n3 0 1 2\n3 1 4 2\n"
+    new = "POLYGONS 3 6\nOFFSETS vtktypeint64\n0 3 6\nCONNECTIVITY vtktypeint64\n0 1 2 1 4 2\n"
+    (path := tmp_path / "a.vtk").touch()
     for version, cells in (("3.0", old), ("5.1", new)):
         head = f"# vtk DataFile Version {version}\n{title}\nASCII\nDATASET POLYDATA\n"
-        (path := tmp_path / "a.vtk").write_text(
-            head + before + cells + "POINT_DATA 5\nNORMALS n float\n1 2 3\n"
-        )
+        path.write_text(head + before + cells + "POINT_DATA 5\nNORMALS n float\n1 2 3\n")
         shape = load(path)
-        assert shape.vertices[4].tolist() == [2, 0, 0] and len(shape.vertices) == 5
-        assert sorted(shape.faces.tolist()) == [[0, 1, 2], [0, 2, 3], [1, 4, 2]]
+        assert shape.vertices[3].tolist() == [2, 0, 0] and len(shape.vertices) == 4
+        assert sorted(shape.faces.tolist()) == [[0, 1, 2], [1, 3, 2]]
+    path.write_text(head + before + old.replace("2 8\n3", "2 9\n4 3"))
+    with pytest.raises(InputError, match="a surface of triangles: convert it to ply"):
+        load(path)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_vtk_of_other_programs(tmp_path: Path, binary: bool) -> None:
+    """Surfaces and grids with normals, which meshio does not know."""
+    pyvista = pytest.importorskip("pyvista")
+    surface = pyvista.Sphere(theta_resolution=6, phi_resolution=6)
+    for each in (surface, surface.cast_to_unstructured_grid()):
+        each.save(path := tmp_path / "a.vtk", binary=binary)
+        shape = load(path)
+        assert np.allclose(shape.vertices, surface.points, atol=1e-6)
+        assert (shape.faces == surface.regular_faces).all()
 
 
 @pytest.mark.parametrize(
@@ -97,14 +110,11 @@ def test_vtk_surfaces(tmp_path: Path, title: str) -> None:
         ("BINARY\nDATASET POLYDATA\nPOINTS 1000000000 double\n0 0 0", "cannot read"),
         ("ASCII\nDATASET POLYDATA\nPOINTS 2 double\n0 0 0      1 1\n", "cannot read"),
         (
-            "ASCII\nDATASET POLYDATA\nPOINTS 1 double\n0 0 0\nPOLYGONS 1000000000 3\n3 0 0\n",
-            "cannot read",
+            "ASCII\nDATASET POLYDATA\nPOINTS 1 float\n0 0 0\nPOLYGONS 1000000000 4000000000\n3",
+            "claims 4 GB of data",
         ),
-        (
-            "ASCII\nDATASET STRUCTURED_POINTS\nDIMENSIONS 2 2 2\n",
-            "must hold POLYDATA or an UNSTRUCTURED_GRID, got",
-        ),
-        ("ASCII\nDATASET POLYDATA\n", "has no POINTS"),
+        ("ASCII\nDATASET STRUCTURED_POINTS\nDIMENSIONS 2 2 2\n", "the file is damaged, or not"),
+        ("ASCII\nDATASET POLYDATA\n", "cannot read"),
         (
             "ASCII\nDATASET POLYDATA\nPOINTS 1 float\n0 0 0\nPOLYGONS 1 4\n3 0 1 2\n",
             "faces must index 1 vertices, got indices 0 to 2",

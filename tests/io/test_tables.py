@@ -9,7 +9,6 @@ import numpy as np
 import pandas
 import pytest
 from scipy import sparse
-from scipy.io import mmwrite
 
 from eigenprobe import OptimalApproximationEigenmaps
 from eigenprobe.errors import EigenprobeWarning, InputError
@@ -55,35 +54,20 @@ def test_sparse_files(tmp_path: Path, counts: sparse.csr_matrix) -> None:
     for number, matrix in enumerate((counts, counts.tocsc(), counts.tocoo())):
         sparse.save_npz(path := tmp_path / f"{number}.npz", matrix)
         assert (read_table(path).features != counts).nnz == 0
-    mmwrite(tmp_path / "a.mtx", counts, precision=17)
-    table = read_table(tmp_path / "a.mtx")
-    assert abs(table.features - counts).max() < 1e-15
     same = [
         OptimalApproximationEigenmaps(2, random_state=0).fit(each)
-        for each in (table.features, counts.toarray())
+        for each in (read_table(path).features, counts.toarray())
     ]
     assert np.allclose(*(each.eigenvalues_ for each in same), rtol=1e-6)
 
 
 def test_sparse_files_that_cannot_be_true(tmp_path: Path, counts: sparse.csr_matrix) -> None:
-    head = "%%MatrixMarket matrix coordinate real general\n"
-    (tmp_path / "a.mtx").write_text(head + "10 10 1000000000\n1 1 1\n")
-    (tmp_path / "b.mtx").write_text(head + "10000000000 10 1\n1 1 1\n")
-    (tmp_path / "c.mtx").write_text("hello\n")
-    mmwrite(tmp_path / "e.mtx", np.eye(3))
     wrong = counts.copy()
     wrong.indices[3] = 10**6  # outside the matrix
     sparse.save_npz(tmp_path / "d.npz", wrong)
-    for name, told in {
-        "a.mtx": "claims 1000000000 numbers, 1 follow",
-        "b.mtx": "claims 80 GB",
-        "c.mtx": "got 'hello'",
-        "d.npz": "cannot",
-        "e.mtx": "got '%%MatrixMarket matrix array real",
-    }.items():
-        with pytest.raises(InputError, match=told) as caught:
-            read_table(tmp_path / name)
-        assert name in str(caught.value) and "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="cannot") as caught:
+        read_table(tmp_path / "d.npz")
+    assert "d.npz" in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_an_array_by_its_key(tmp_path: Path) -> None:

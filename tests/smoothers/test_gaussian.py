@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
 
-from eigenprobe.errors import InputError
+from eigenprobe.decomposition import decompose
+from eigenprobe.errors import EigenprobeWarning, InputError
 from eigenprobe.neighbors.graph import build_graph
 from eigenprobe.smoothers.gaussian import row_smoother, symmetric_smoother
 
@@ -66,3 +69,14 @@ def test_a_point_far_from_all_others_keeps_a_weight(
         assert float(torch.linalg.eigvalsh(matrix)[-1]) == pytest.approx(1, abs=1e-5)
     rows = row_smoother(build_graph(x, 8), 0.9, 2.0).matrix.to_dense()
     torch.testing.assert_close(rows.sum(1), torch.ones(41, dtype=dtype))
+
+
+def test_an_average_that_lets_functions_grow_is_told() -> None:
+    """Ten one-sided neighbours of random points: all eigenvalues were 0, without a word."""
+    x = np.random.default_rng(0).normal(size=(1000, 3))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    with pytest.warns(EigenprobeWarning, match="functions grow where they are averaged"):
+        assert decompose(x, k=4, smoother="row", neighbours=10).info["warnings"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", EigenprobeWarning)
+        decompose(x, k=4, smoother="row")

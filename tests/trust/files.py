@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.io import mmwrite
 from scipy.sparse import csr_matrix
 
 from eigenprobe.basis import Basis
@@ -20,7 +19,7 @@ from tests.meshes import blob
 
 MESHES = ("obj", "off", "ply", "stl", "glb")
 CLOUDS = ("xyz", "csv", "npy", "npz")
-TABLES = ("npy", "npz", "csv", "tsv", "parquet", "h5", "h5ad", "mtx")
+TABLES = ("npy", "npz", "csv", "tsv", "parquet", "h5", "h5ad")
 
 
 def rows(path: Path) -> None:
@@ -88,8 +87,6 @@ def write_table(path: Path, table: np.ndarray) -> None:
         from tests.io.test_tables import write_h5ad
 
         write_h5ad(path, csr_matrix(table))
-    elif suffix == "mtx":
-        mmwrite(path, csr_matrix(table))
     elif suffix == "parquet":
         import pandas
 

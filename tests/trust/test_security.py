@@ -103,21 +103,6 @@ def test_a_basis_downloads_nothing(
 
 
 @pytest.mark.parametrize(
-    "name", ["../outside.safetensors", "/etc/passwd", "sub/x.safetensors", "notes.txt"]
-)
-def test_a_model_folder_is_read_alone(tmp_path: Path, name: str) -> None:
-    folder = tmp_path / "model"
-    shutil.copytree(store.PACKAGED / "surface", folder)
-    config = json.loads((folder / "config.json").read_text())
-    shutil.copy(folder / config["files"][0], tmp_path / "outside.safetensors")
-    (folder / "config.json").write_text(
-        json.dumps({**config, "files": [name, *config["files"][1:]]})
-    )
-    with pytest.raises(InputError, match="own folder"):
-        store.read(folder)
-
-
-@pytest.mark.parametrize(
     "size", [{"width": 10**9}, {"layers": 10**6}, {"feedforward": 60_000, "width": 60_000}]
 )
 def test_sizes_of_a_model_are_compared_before_memory_is_taken(

@@ -8,7 +8,7 @@ from matplotlib.colors import to_rgb
 
 from eigenprobe.errors import InputError
 from eigenprobe.viz import colours
-from eigenprobe.viz.charts import eigenvalue_curves, embeddings, functions_on_a_line
+from eigenprobe.viz.charts import eigenvalue_curves, embeddings
 
 
 def test_curves_are_the_eigenvalues_and_the_oracle_is_dashed() -> None:
@@ -47,14 +47,3 @@ def test_points_have_the_colours_of_their_labels(rng: np.random.Generator) -> No
 def test_bad_input_is_one_clear_line(given: tuple, message: str) -> None:
     with pytest.raises(InputError, match=message):
         embeddings(*given)
-
-
-def test_functions_on_a_line_are_drawn_in_order_and_on_one_scale(rng: np.random.Generator) -> None:
-    x = rng.permutation(20) / 20.0
-    vectors = np.column_stack([x, -3 * x])
-    figure = functions_on_a_line(x, vectors, ["f", "g"], 2)
-    for axes, column in zip(figure.axes, vectors.T, strict=True):
-        np.testing.assert_array_equal(
-            axes.lines[0].get_xydata(), np.column_stack([np.sort(x), column[np.argsort(x)]])
-        )
-        assert axes.get_ylim() == pytest.approx((-1.1 * 2.85, 1.1 * 2.85))

@@ -20,8 +20,8 @@ from .conftest import Sphere, make_sphere
 def _drawings(s: Sphere) -> dict[str, Callable[[Any], Figure]]:
     """What the examples of the docstrings do not draw."""
     v, x, f = s.basis.vectors, s.points, s.faces
-    rebuilt = {k: v[:, :k] @ (v[:, :k].T @ (s.basis.mass[:, None] * x)) for k in (2, 4)}
-    both = {"a": rebuilt, "b": rebuilt}
+    shapes, words = [x, v[:, :2] @ (v[:, :2].T @ (s.basis.mass[:, None] * x))], ["a", "b"]
+    rows: Any = {"per_row": 1, "like": x, "row_labels": words, "notes": words}
     mesh: Any = {"faces": f, "size": 120}
     tensors = torch.as_tensor(x), torch.as_tensor(v)
     values = {"eigenvalues": s.basis.eigenvalues, "columns": 4}
@@ -29,8 +29,8 @@ def _drawings(s: Sphere) -> dict[str, Callable[[Any], Figure]]:
         "mesh": lambda p: figures.eigenfunctions(x, v, columns=[1, 2], path=p, **mesh),
         "cloud": lambda p: figures.eigenfunctions(*tensors, size=120, path=p, **values),
         "line": lambda p: figures.eigenfunctions(x[:, :1], v, columns=[1, 5], path=p),
-        "mass": lambda p: figures.mass(x, s.basis.mass, path=p, **mesh),
-        "reconstructions": lambda p: figures.reconstructions(x, both, path=p, **mesh),
+        "mass": lambda p: figures.gallery([x], ["mass"], p, values=[s.basis.mass], signed=False),
+        "rows": lambda p: figures.gallery(shapes, path=p, **rows, **mesh),
         "gallery": lambda p: figures.gallery([x, (x, f), x[:, :2]], ["a", "b", "c"], p, size=90),
     }
 
@@ -76,13 +76,7 @@ def test_pdf_and_svg_are_written_too(sphere: Sphere, tmp_path: Path) -> None:
             lambda s: figures.eigenfunctions(s.points, s.basis.vectors, columns=[99]),
             "columns must be whole numbers in 0..15",
         ),
-        (
-            lambda s: figures.against_oracle(s.points, s.basis.vectors, s.basis.vectors[:5], [1.0]),
-            "700 rows",
-        ),
         (lambda s: figures.gallery([]), "at least one cloud"),
-        (lambda s: figures.reconstructions(s.points, {"a": {}}), "at least one"),
-        (lambda s: figures.reconstructions(s.points, {"a": {1: s.points}, "b": {}}), "the same"),
     ],
 )
 def test_bad_input_is_one_clear_line(

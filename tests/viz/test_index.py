@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import csv
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from eigenprobe.basis import Basis
 from eigenprobe.cli import main
-from eigenprobe.viz.index import Index
+from eigenprobe.viz.index import row_of, write_index
 from tests.playground import write_mesh
 
 
@@ -31,26 +34,22 @@ def rows(folder: Path) -> dict[str, dict[str, str]]:
 
 
 def test_a_run_that_goes_on_keeps_the_rows(tmp_path: Path) -> None:
-    index = Index.of(tmp_path, "first")
     told = ["2 separate <parts>", "strays"]
-    index.done(Path("in/a.obj"), tmp_path / "a" / "report.html", told, points=10, seconds=0.5)
-    index.failed({Path("in/<b>.obj"): "empty"})
-    (page, _), (table, _) = index.write()
-    again = Index.of(tmp_path, "second")
-    again.done(Path("in/c.obj"), tmp_path / "c" / "report.html", points=12)
-    again.write()
-    assert [row["status"] for row in rows(tmp_path).values()] == ["failed", "done", "done"]
-    assert rows(tmp_path)["a.obj"]["warnings"] == "; ".join(told)
+    values = np.arange(3.0)
+    basis = Basis(np.eye(3), np.ones(3) / 3, values, None, info={"warnings": told, "seconds": 0.5})
+    quiet = replace(basis, info={"warnings": []})
+    done = {"in/a.obj": row_of(tmp_path, Path("in/a.obj"), tmp_path / "a" / "report.html", basis)}
+    (page, _), (table, _) = write_index(tmp_path, "first", done, {Path("in/<b>.obj"): "empty"})
     text = page.read_text()
     assert "<li>2 separate &lt;parts&gt;</li><li>strays</li>" in text
-    assert "2 files done, 1 failed, 1 with warnings" in text
-    assert (
-        "&lt;b&gt;" in text
-        and "<b>" not in text
-        and "1 failed" in text
-        and 'href="a/report.html"' in text
-    )
-    assert table.name == "summary.csv"
+    assert "1 files done, 1 failed, 1 with warnings" in text
+    done = {"in/c.obj": row_of(tmp_path, Path("in/c.obj"), tmp_path / "c" / "report.html", quiet)}
+    again = write_index(tmp_path, "second", done, {})[0][0].read_text()
+    assert [row["status"] for row in rows(tmp_path).values()] == ["failed", "done", "done"]
+    assert rows(tmp_path)["a.obj"]["warnings"] == "; ".join(told)
+    assert rows(tmp_path)["a.obj"]["vectors"] == "3"
+    assert "&lt;b&gt;" in again and "<b>" not in again and "2 files done, 1 failed" in again
+    assert 'href="a/report.html"' in again and table.name == "summary.csv"
 
 
 @pytest.mark.browser
@@ -89,9 +88,7 @@ def test_folders_get_an_index(
     # Other settings are refused, or done again.
     assert main(shlex.split("decompose in -k 6 --no-report --device cpu --out d")) == 2
     error = capsys.readouterr().err
-    assert (
-        "holds results of other settings (k was 5, now 6)" in error and len(error.splitlines()) == 1
-    )
+    assert "holds results of other settings (k 5)" in error and len(error.splitlines()) == 1
     assert (
         main(
             shlex.split("decompose in/a.obj in/below -k 6 --no-report --device cpu --out d --force")

@@ -222,7 +222,7 @@ def test_values_of_a_choice_are_of_its_kinds(viewer: Viewer) -> None:
             400,
             "expected a choice, an object of names and values",
         )
-    code, text = _post(viewer, "/basis", '{"k": "5", "neighbours": [1], "smoother": "adaptive"}')
+    code, text = _post(viewer, "/basis", '{"k": 5, "neighbours": [1], "smoother": "adaptive"}')
     assert code == 400 and text.startswith("neighbours must be") and "[1]" in text
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from cyclopts import App, Token
@@ -85,7 +85,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
     if argv is None:
-        signal.signal(signal.SIGTERM, _terminated)
+        # An exception, so that half-written files are removed on the way out.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
         code = _run(words)
     except BrokenPipeError:
@@ -181,8 +182,3 @@ def _opened(session: Session) -> Iterator[None]:
 def _fail(line: str, code: int) -> int:
     print(f"eigenprobe: {' '.join(line.split())}", file=sys.stderr)
     return code
-
-
-def _terminated(*_: object) -> NoReturn:
-    """SIGTERM as an exception, so that half-written files are removed on the way out."""
-    raise SystemExit(TERMINATED)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
 
 from cyclopts import Parameter
 
@@ -18,22 +19,11 @@ from .cluster import spread
 from .session import SHARED, K, Session, Switch, explanation
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from ..basis import Basis
+    from ..io.shapes import Shape
 
-BASIS, SUMMARY = "basis.safetensors", "summary.json"  # what is written first and last
-
-
-class Read(NamedTuple):
-    """The points of a file, its faces where they are exactly the vertices, and which of its points
-    they are.
-    """
-
-    points: NDArray[np.floating]
-    faces: NDArray[np.int64] | None = None
-    rows: NDArray[np.int64] | None = None
+ENDING = ".safetensors"
+BASIS, SUMMARY = f"basis{ENDING}", "summary.json"  # what is written first and last
 
 
 class Options(TypedDict, total=False):
@@ -139,28 +129,27 @@ def decompose(
 
     if compare is not None and not (compare in known or Path(compare).is_file()):
         raise InputError(f"--compare takes {', '.join(known)} or a file, got {compare!r}")
-    choice: dict[str, Any] = {"samples": samples, "columns": columns, "key": key, "volume": volume}
-    settings: dict[str, Any] = {"k": k, "method": method, "seed": session.seed, **options}
+    choice: Facts = {"samples": samples, "columns": columns, "key": key, "volume": volume}
+    settings: Facts = {"k": k, "method": method, "seed": session.seed, **options}
     for name, value in options.items():
         if str(value).endswith(".npy"):
             settings[name] = load_npy(Path(str(value)))
 
-    def read(file: Path) -> Read:
-        cloud = read_points(file, seed=session.seed, **choice)
-        if compare == "oracle" and cloud.faces is None:
-            raise InputError(
-                f"--compare oracle needs a mesh with all of its vertices, {file.name} gave a cloud"
-            )
-        return cloud
-
-    def solve(cloud: Read) -> Basis:
+    def solve(cloud: Shape) -> Basis:
         from ..decomposition import decompose as library
 
-        own = {name: _rows_of(value, cloud.rows) for name, value in settings.items()}
-        return library(cloud.points, device=session.device(), **own)
+        if compare == "oracle" and cloud.faces is None:
+            raise InputError(
+                f"--compare oracle needs all vertices of a mesh, {Session.source} gave a cloud"
+            )
+        own = dict(settings)
+        for name, value in settings.items():  # of a row per point of the file, those of the points
+            if hasattr(value, "shape") and cloud.rows is not None and len(value) != cloud.n:
+                own[name] = value[cloud.rows]
+        return library(cloud.vertices, device=session.device(), **own)
 
     def work(file: Path, folder: Path, session: Session) -> tuple[Basis, Path]:
-        basis = solved(file, read, solve)
+        basis = solved(file, solve, session.seed, **choice)
         seconds = write_basis(folder, basis, report, session, compare, keep_rows)
         d = 0 if basis.points is None else basis.points.shape[1]
         size = f"{basis.n} points{'' if d == 3 else f' in {d} dimensions'}, {basis.k} vectors"
@@ -168,29 +157,21 @@ def decompose(
         return basis, folder / ("report.html" if report else BASIS)
 
     named = places(shapes, session.out)
-    if [*named] == shapes[:1] and scheduler is None:
-        folder = session.folder(shapes[0].stem)
-        session.refuse_existing(folder / BASIS, force)
-        work(shapes[0], folder, session)
-    else:
-        root = session.folder("decomposed")
-        targets = {file: root / name for file, name in named.items()}
-        work_all(work, targets, root, session, force, scheduler)
+    alone = [*named] == shapes[:1]
+    folder = session.folder(shapes[0].stem if alone else "decomposed")
+    targets = {file: folder / ("" if alone else name) for file, name in named.items()}
+    work_all(work, targets, folder, session, force, scheduler, alone)
 
 
-def _rows_of(value: Any, rows: NDArray[np.int64] | None) -> Any:
-    """Of an array with a row per point of the file, the rows of the points that were chosen."""
-    whole = not hasattr(value, "shape") or rows is None or len(value) == len(rows)
-    return value if whole else value[rows]
-
-
-def solved(file: Path, read: Callable[[Path], Read], solve: Callable[[Read], Basis]) -> Basis:
-    """The basis of a file, which knows its faces and rows and what was said of it."""
+def solved(file: Path, solve: Callable[[Shape], Basis], seed: int, **choice: Any) -> Basis:
+    """The basis of a file, which knows its faces and rows and what was said of it; ``choice`` of
+    `read_points`.
+    """
     progress.stage(f"reading {file.name}")
     Session.source = file.name
     with heard_warnings() as told:
-        cloud = read(file)
-    progress.stage(f"decomposing {file.name}: {len(cloud.points)} points")
+        cloud = read_points(file, seed=seed, **choice)
+    progress.stage(f"decomposing {file.name}: {cloud.n} points")
     basis = solve(cloud)
     told += basis.info.get("warnings", ())
     info = {**basis.info, "source": file.name, "warnings": told}
@@ -204,18 +185,25 @@ def work_all(
     session: Session,
     force: bool,
     scheduler: str | None,
+    alone: bool,
 ) -> None:
-    """Do every file that has no target yet, here or as a task of a worker, with an index of the
-    folder; an error where one failed. ``work`` returns the basis of a file and what to open.
+    """Do one file ``alone``, or every file that has no target yet, here or as a task of a worker,
+    with an index of the folder; an error where one failed. ``work`` returns the basis of a file and
+    what to open.
 
     One bad file among thousands does not end the run.
     """
-    from ..viz.index import Index
+    if alone:
+        ((file, target),) = targets.items()
+        session.refuse_existing(written(target)[0], force)
+        work(file, target, session)
+        return
+    from ..viz.index import write_index
 
     session.same_settings(folder, force)
     name = session.command
     files = [file for file, target in targets.items() if force or not finished(target, file)]
-    index = Index.of(folder, f"{name}d in {folder.name}".capitalize())
+    rows: dict[str, Facts] = {}
     part = replace(session, quiet=session.quiet or scheduler is not None)
     tasks = [(work, file, targets[file], folder, part) for file in files]
     failed: dict[Path, str] = {}
@@ -227,13 +215,13 @@ def work_all(
                 continue
             done += 1
             session.written.extend(result[0])
-            index.rows.update(result[1])
+            rows[str(files[number])] = result[1]
     except (KeyboardInterrupt, SystemExit) as stop:
         stop.add_note(f"{done} of {len(targets)} done; run again to go on")
         raise
     finally:
-        index.failed(failed)
-        session.written[:0] = index.write()
+        title = f"{name}d in {folder.name}".capitalize()
+        session.written[:0] = write_index(folder, title, rows, failed)
     session.skipped(failed)
     there = f", {kept} already there (--force does them anew)," if kept else ""
     session.finish(f"{name}d {done - kept} of {len(targets)} shapes{there}")
@@ -243,8 +231,8 @@ def work_all(
 
 
 def _work_one(work: Any, file: Path, target: Path, folder: Path, session: Session) -> Any:
-    """What was written, and the row of the index with its picture; a text: why not."""
-    from ..viz.index import Index
+    """What was written, and the row of the index; a text: why not."""
+    from ..viz.index import row_of
 
     session = replace(session)
     session.part = True
@@ -255,15 +243,7 @@ def _work_one(work: Any, file: Path, target: Path, folder: Path, session: Sessio
         if code == 1 and session.debug:
             raise
         return line
-    index, second = Index(folder, ""), min(1, basis.k - 1)
-    figures: Facts = {"points": basis.n, "vectors": basis.k}
-    figures["eigenvalue_2"] = float(basis.eigenvalues[second])
-    figures["seconds"] = round(float(basis.info.get("seconds", 0.0)), 3)
-    index.done(file, link, basis.info["warnings"], **figures)
-    if basis.points is not None:
-        held = basis.mass > (0 if basis.faces is None else -1)  # without outliers of a cloud
-        index.thumbnail(link, basis.points[held], basis.vectors[held, second], basis.faces)
-    return session.written, index.rows
+    return session.written, row_of(folder, file, link, basis)
 
 
 def write_basis(
@@ -314,14 +294,14 @@ def write_basis(
 def read_points(
     shape: Path,
     samples: int | None,
-    volume: bool,
     seed: int,
     *,
+    volume: bool = False,
     columns: str | None = None,
     key: str | None = None,
     at_most: bool = False,
-) -> Read:
-    """What a command works on, of one file.
+) -> Shape:
+    """What a command works on, of one file, with the faces where they are exactly the vertices.
 
     ``at_most`` takes fewer points than ``samples`` where the file has no more; otherwise a mesh is
     sampled denser.
@@ -335,53 +315,58 @@ def read_points(
     if volume:
         if read.faces is None:
             raise InputError(f"--volume needs a closed mesh, {shape} is a point cloud")
-        return Read(geometry.sample_volume(read, samples or 4000, seed))
+        return replace(
+            read,
+            vertices=geometry.sample_volume(read, samples or 4000, seed),
+            faces=None,
+            rows=None,
+        )
     read = covered(read, seed) if samples is None else read
-    n, samples = len(read.vertices), samples or None
-    if samples is None or samples == n or (at_most and samples > n):
-        return Read(read.vertices, read.faces, read.rows)
-    if samples > n and read.faces is not None:
-        return Read(spread_surface(read, samples, seed))
+    if not samples or samples == read.n or (at_most and samples > read.n):
+        return read
+    if samples > read.n and read.faces is not None:
+        return replace(read, vertices=spread_surface(read, samples, seed), faces=None, rows=None)
     rows = geometry.farthest_points(read.vertices, samples, seed)
-    return Read(read.vertices[rows], rows=rows if read.rows is None else read.rows[rows])
+    known = rows if read.rows is None else read.rows[rows]
+    return replace(read, vertices=read.vertices[rows], faces=None, rows=known)
+
+
+def written(target: Path) -> list[Path]:
+    """The files that a basis is: this one, or those in this folder."""
+    return [target] if target.suffix == ENDING else [target / BASIS, target / SUMMARY]
 
 
 def finished(place: Path, source: Path) -> bool:
     """Whether a run has written this file, or all of its files into this folder, since its source
     was last changed.
     """
-    written = [place] if place.suffix == Path(BASIS).suffix else [place / BASIS, place / SUMMARY]
     with suppress(FileNotFoundError):
-        when = min(path.stat().st_mtime_ns for path in written)
+        when = min(path.stat().st_mtime_ns for path in written(place))
         return not source.exists() or source.stat().st_mtime_ns <= when
     return False
 
 
 def places(shapes: list[Path], out: Path | None) -> dict[Path, Path]:
-    """All files of a command and where their output belongs: as they lie in the folder that was
-    given, without suffix.
-
-    Files that differ in that alone keep it, and a name that was given before gets a number: a run
-    that goes on finds what it has done, whatever could not be read. What a run has written below
-    ``out`` is not read.
+    """All files of a command and where their output belongs: as they lie below the folder that all
+    have in common, without suffix where they do not differ in that alone. What a run has written
+    below ``out`` is not read.
     """
     from ..io.shapes import find_shapes
 
-    written = (out or Path("out")).resolve()
-    found: dict[Path, Path] = {}
+    own = (out or Path("out")).resolve()
+    found: list[Path] = []
+    above: list[str] = []
     for given in shapes:
-        if not given.is_dir() and given.suffix and not address(given):
-            found.setdefault(given, Path(given.name))
-            continue
-        inside = written in (given.resolve(), *given.resolve().parents)
-        for file in find_shapes([given], below=True):
-            if inside or written not in file.resolve().parents:
-                place = file.name if file == given else file.relative_to(given)
-                found.setdefault(file, Path(place))
-    alike = Counter(name.with_suffix("") for name in {*found.values()})
-    taken: Counter[Path] = Counter()
-    for file, name in found.items():
-        name = name if alike[name.with_suffix("")] > 1 else name.with_suffix("")
-        taken[name] += 1
-        found[file] = name if taken[name] == 1 else name.with_name(f"{name.name}-{taken[name]}")
-    return found
+        file = given.suffix and not given.is_dir() and not address(given)
+        inside = [given] if file else find_shapes([given], below=True)
+        if own not in (given.resolve(), *given.resolve().parents):
+            inside = [each for each in inside if own not in each.resolve().parents]
+        found += inside
+        above.append(os.path.abspath(given.parent if given in inside else given))
+    common = os.path.commonpath(above)
+    names = {file: Path(os.path.relpath(file, common)) for file in found}
+    alike = Counter(name.with_suffix("") for name in names.values())
+    return {
+        file: name if alike[name.with_suffix("")] > 1 else name.with_suffix("")
+        for file, name in names.items()
+    }

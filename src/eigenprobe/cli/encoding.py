@@ -6,14 +6,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .clouds import Read, places, read_points, solved, work_all
+from .clouds import ENDING, places, solved, work_all
 from .session import SHARED, K, Session, Switch
 
 if TYPE_CHECKING:
     from ..basis import Basis
+    from ..io.shapes import Shape
     from ..pretrained.model import SpectralModel
-
-ENDING = ".safetensors"
 
 
 def encode(
@@ -47,15 +46,12 @@ def encode(
         scheduler: address of a Dask scheduler, or processes: files go to its workers
     """
 
-    def read(file: Path) -> Read:
-        return read_points(file, samples, False, session.seed, at_most=True)
-
-    def solve(cloud: Read) -> Basis:
+    def solve(cloud: Shape) -> Basis:
         options: Any = {"k": k, "ritz": ritz, "refine": refine, "device": session.device()}
-        return _loaded(model).encode(cloud.points, **options)
+        return _loaded(model).encode(cloud.vertices, **options)
 
     def work(file: Path, target: Path, session: Session) -> tuple[Basis, Path]:
-        basis = solved(file, read, solve)
+        basis = solved(file, solve, session.seed, samples=samples, at_most=True)
         basis.save(target)
         session.wrote(target, f"{basis.n} points, {basis.k} vectors")
         session.finish(f"encoded {file.name}")
@@ -63,11 +59,7 @@ def encode(
 
     named, folder = places(shapes, session.out), session.folder("encoded")
     targets = {file: folder / f"{name}{ENDING}" for file, name in named.items()}
-    if [*named] == shapes[:1] and scheduler is None:
-        session.refuse_existing(target := targets[shapes[0]], force)
-        work(shapes[0], target, session)
-    else:
-        work_all(work, targets, folder, session, force, scheduler)
+    work_all(work, targets, folder, session, force, scheduler, [*named] == shapes[:1])
 
 
 @cache

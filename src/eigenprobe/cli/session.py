@@ -110,13 +110,11 @@ class Session:
         if path.is_file() and not force:
             with reading(path):
                 known = json.loads(path.read_text(encoding="utf-8"))
-            for name in {**known, **now}:
-                was, wanted = known.get(name, "unset"), now.get(name, "unset")
-                if was != wanted:
-                    raise InputError(
-                        f"{folder} holds results of other settings ({name} was {was}, now "
-                        f"{wanted}): choose another --out, or do all of it again by --force"
-                    )
+            if other := sorted(map(" ".join, known.items() - now.items())):
+                raise InputError(
+                    f"{folder} holds results of other settings ({', '.join(other)}): "
+                    "choose another --out, or do all of it again by --force"
+                )
         write_json(path, now)
 
     def refuse_existing(self, path: Path, force: bool, other: str = "another --out") -> None:

@@ -65,7 +65,7 @@ def embed(
         eigenprobe embed s3://bucket/rows.parquet --scheduler tcp://10.0.0.1:8786 --out placed
 
     Args:
-        table: npy, npz, csv, parquet, HDF5, h5ad or mtx: a path, or an address that fsspec reads
+        table: npy, npz, csv, parquet, HDF5 or h5ad: a path, or an address that fsspec reads
         k: how many coordinates
         solver: direct is the closed form, network learns a function for new rows
         coordinates: those of a map in k dimensions, unless another kind is named; vectors are the
@@ -107,18 +107,18 @@ def embed(
     from ..manifold.eigenmaps import Eigenmaps
     from ..viz.scatter import image_files, write_scatter
 
+    lists = {"columns": columns, "drop": drop}
     folder = session.folder(table.stem)
     session.refuse_existing(path := folder / "embedding.npz", force)
     if not layout and coordinates == "auto":
         coordinates = "sphere"
-    options: dict[str, Any] = {"solver": solver, "metric": metric, "coordinates": coordinates}
+    options: Facts = {"solver": solver, "metric": metric, "coordinates": coordinates}
     options |= {"map_dimensions": map_dimensions, "random_state": session.seed}
-    options |= {} if neighbors is None else {"n_neighbors": neighbors}
-    options |= {} if sample is None else {"max_samples": sample}
-    estimator = Eigenmaps(k, device=session.device(), **options)
+    options |= {"n_neighbors": neighbors, "max_samples": sample, "device": session.device()}
+    estimator = Eigenmaps(k, **{name: each for name, each in options.items() if each is not None})
     progress.stage(f"reading {table.name}")
     pictures: Any = image_files(Path(images)) if images and Path(images).is_dir() else None
-    chosen: Any = {"columns": _words(columns), "drop": _words(drop)}
+    chosen: Any = {name: given.split(",") for name, given in lists.items() if given}
     beside = [name for name in (text, images if pictures is None else None) if name]
     rows = None
     if scheduler is None or labels or beside:
@@ -126,7 +126,7 @@ def embed(
         if pictures and len(pictures) != (n := whole.features.shape[0]):
             raise InputError(f"a row has one of the images: expected {n}, got {len(pictures)}")
         rows, kept = _complete(table, whole, missing)
-        if pictures is not None:
+        if pictures:
             pictures = np.asarray(pictures, object)[kept]
         elif images is not None:
             pictures = [table.parent / str(name) for name in rows.beside[images]]
@@ -140,11 +140,8 @@ def embed(
     else:
         progress.stage(f"embedding {rows.features.shape[0]} rows")
         estimator.fit(rows.features)
-        arrays = {
-            "embedding": estimator.embedding_,
-            "eigenvalues": estimator.eigenvalues_,
-            "mass": estimator.mass_,
-        }
+        names = ("embedding", "eigenvalues", "mass")
+        arrays = {name: getattr(estimator, f"{name}_") for name in names}
         if layout:
             progress.stage(f"laying out {rows.features.shape[0]} rows")
             every = estimator.basis_.n == len(estimator.embedding_)
@@ -154,33 +151,25 @@ def embed(
         arrays["new"] = estimator.transform(fresh)
         if layout:
             arrays["new_layout"] = estimator.place(fresh)
+    drawn: Any = {"title": table.name, "images": pictures}
     if rows is not None and rows.labels is not None:
         arrays["labels"] = rows.labels.astype(str) if rows.labels.dtype == object else rows.labels
+        drawn["labels"] = rows.named
     if rows is not None and text is not None:
         arrays["texts"] = rows.beside[text].astype(str)
     write_npz(path, arrays)
     session.wrote(path, f"arrays {', '.join(arrays)}")
     if report:
         progress.stage("writing the report")
-        names = ("new", "layout", "new_layout", "eigenvalues", "texts")
-        drawn: Any = {name: arrays.get(name) for name in names}
-        drawn |= {"labels": None if rows is None else rows.named, "title": table.name}
-        drawn["images"] = pictures
+        shown = ("new", "layout", "new_layout", "eigenvalues", "texts")
+        drawn |= {name: arrays.get(name) for name in shown}
         write_scatter(page := folder / "report.html", arrays["embedding"], **drawn)
         session.wrote(page, "open in any browser")
     count = len(arrays["embedding"])
-    facts: Facts = {
-        "rows": count,
-        "coordinates": k,
-        "seconds": (seconds := round(session.seconds, 3)),
-    }
-    facts["eigenvalues"] = arrays["eigenvalues"]
+    facts: Facts = {"rows": count, "coordinates": k, "eigenvalues": arrays["eigenvalues"]}
+    facts["seconds"] = seconds = round(session.seconds, 3)
     session.write_json(folder / "summary.json", facts, "eigenvalues and facts")
     session.finish(f"embedded {table.name}: {count} rows, {k} coordinates, {solver},", seconds)
-
-
-def _words(given: str | None) -> list[str]:
-    return [] if given is None else [word.strip() for word in given.split(",") if word.strip()]
 
 
 def _complete(path: Path, table: Table, missing: str) -> tuple[Table, Any]:

@@ -4,7 +4,6 @@ other programs.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -130,44 +129,28 @@ def _write_map(source: Path, target: Path) -> int:
 
 
 def demo(*, k: K = 30, session: Session = SHARED) -> None:
-    """Decompose a built-in shape in closed form and by the pretrained model; leave a picture and a
-    report behind.
+    """Decompose a built-in shape in closed form, compare with the pretrained model, and leave a
+    picture and a report behind.
 
     For example:
 
         eigenprobe demo
-        eigenprobe demo --out tour -k 60
+        eigenprobe demo --out tour -k 40
 
     Args:
         k: how many basis vectors
     """
+    from ..basis import Basis
     from ..datasets import creature
-    from ..decomposition import decompose
-    from ..evaluation import compare
     from ..io.shapes import save
-    from ..pretrained.model import SpectralModel
     from ..viz.page import open_browser
+    from .clouds import BASIS, decompose
 
-    folder = session.folder("demo")
-    progress.stage("decomposing a built-in animal")
-    save(mesh := creature(), shape := folder / "creature.obj")
+    session.out = folder = session.folder("demo")
+    save(creature(), shape := folder / "creature.obj")
     session.wrote(shape, "the shape: try 'eigenprobe decompose' on it")
-    basis = decompose(points := mesh.vertices, k=k, seed=session.seed)
-    basis = replace(basis, faces=mesh.faces)
-    basis.save(path := folder / "basis.safetensors")
-    session.wrote(path, "the closed form: ep.Basis.load(path)")
-    predicted = SpectralModel.from_pretrained("surface").encode(points, k=k)
-
-    progress.stage("drawing a picture and the report")
-    basis.plot(path=(picture := folder / "eigenfunctions.png"))
-    session.wrote(picture, "the first eigenfunctions")
-    report, agreement = folder / "report.html", compare(predicted, basis).cosine(min(10, k))
-    facts = {**basis.info, "pretrained, |cosine| up to 10": agreement}
-    basis.report(report, title="creature", facts=facts)
-    session.wrote(report, "open in any browser")
-    first = ", ".join(f"{value:.2f}" for value in basis.eigenvalues[:6])
-    agrees = f"the pretrained model agrees to |cosine| {agreement:.3f} up to k=10"
-    session.say(f"eigenvalues {first}, ...; {agrees}")
-    session.finish(f"decomposed a built-in animal: {basis.n} points, {basis.k} vectors,")
-    session.say(f"now open {report.resolve().as_uri()} in a browser")
-    open_browser(report.resolve().as_uri())
+    decompose([shape], k=k, compare="pretrained", force=True, session=session)
+    Basis.load(folder / BASIS).plot(path=(picture := folder / "eigenfunctions.png"))
+    page = (folder / "report.html").resolve().as_uri()
+    session.say(f"{picture} shows the first eigenfunctions, now open {page} in a browser")
+    open_browser(page)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..basis import Basis, Extension
 from ..cloud.cloud import Cloud
-from ..errors import RankError
+from ..errors import RankError, warn
 from ..host.files import Facts
 from ..neighbors.search import query
 from ..smoothers import Smoother
@@ -265,6 +265,11 @@ def _finish(q: Tensor, gaps: Tensor, smoother: Smoother, k: int) -> RitzPairs:
         root = q[..., 0].abs().clamp_min(torch.finfo(q.dtype).eps)
         mass = root.square() / root.square().sum(-1, keepdim=True)
         gaps = _quotients(torch.cat([mass.sqrt()[..., None], q[..., 1:]], -1), smoother)
+        if bool((gaps < -(torch.finfo(smoother.dtype).eps ** 0.5)).any()):  # no average does that
+            warn(
+                "functions grow where they are averaged, so that mass and eigenvalues mean little: "
+                "too few neighbours, or too small a bandwidth, for smoother='row'"
+            )
     else:
         mass = smoother.mass.double().reshape(q.shape[:-1])
     step = smoother.step_time

@@ -34,7 +34,7 @@ SHORT, MINUTE = 5.0, 60.0  # seconds of a stage before its first line, and betwe
 _enabled = False
 _bars: list[Progress] = []  # that are running, the program's first
 _rich: Any = None  # rich's display of all of them
-_timer: threading.Timer | None = None
+_timer = threading.Timer(0, print)  # of the next line
 _reports: Callable[[str], None] | None = None
 
 
@@ -42,11 +42,6 @@ def enable(on: bool = True) -> None:
     """Allow bars on standard error (off by default, for library use)."""
     global _enabled
     _enabled = on
-
-
-def enabled() -> bool:
-    """Whether bars or lines are wanted."""
-    return _enabled or in_notebook()
 
 
 def in_notebook() -> bool:
@@ -84,7 +79,15 @@ class Progress:
     def __enter__(self) -> Progress:
         global _rich
         if in_notebook() or (_enabled and sys.stderr.isatty()):
-            _rich = _rich or _display()
+            if _rich is None:
+                from rich import progress
+                from rich.console import Console
+
+                columns = progress.Progress.get_default_columns()[:3]
+                plain: Any = {"redirect_stdout": False, "redirect_stderr": False, "transient": True}
+                plain["console"] = Console(file=None if in_notebook() else sys.stderr)
+                passed = progress.TimeElapsedColumn()
+                _rich = progress.Progress(*columns, passed, "{task.fields[note]}", **plain)
             self.task = _rich.add_task(self.description, total=self.total, note="")
         if self.task is not None or _bars:  # the program's own line is that of a stage
             self.show()
@@ -99,7 +102,7 @@ class Progress:
         if not _bars:
             hide()
             _rich = None
-            _line_after(None)
+            _timer.cancel()
 
     def advance(self, steps: float = 1, note: str | None = None) -> None:
         """Say that ``steps`` more are done."""
@@ -118,29 +121,16 @@ class Progress:
             _line_after(SHORT)
 
 
-def _display() -> Any:
-    from rich import progress
-    from rich.console import Console
-
-    columns = [*progress.Progress.get_default_columns()[:3], progress.TimeElapsedColumn()]
-    console = Console(file=None if in_notebook() else sys.stderr)
-    plain: Any = {"redirect_stdout": False, "redirect_stderr": False, "transient": True}
-    return progress.Progress(*columns, "{task.fields[note]}", console=console, **plain)
-
-
-def _line_after(seconds: float | None) -> None:
-    """The last of the bars as a line on standard error, then one a minute; None: no more."""
+def _line_after(seconds: float) -> None:
+    """The last of the bars as a line on standard error, then one a minute."""
     global _timer
-    if _timer is not None:
-        _timer.cancel()
-    if seconds is None:
-        return
+    _timer.cancel()
 
     def tell() -> None:
         if _bars and _enabled:
             bar = _bars[-1]
-            count = "" if bar.total is None else f": {bar.done:g} of {bar.total:g}"
-            count = f": {bar.done:.1%}" if bar.total == 1 else count
+            count = f": {bar.done:g} of {bar.total:g}" if (bar.total or 1) > 1 else ""
+            count = f": {bar.done:.1%}" if isinstance(bar.total, float) else count
             passed = f"{time.monotonic() - bar.started:.0f} s"
             stage = "" if bar is _bars[0] else _bars[0].description
             words = [f"{bar.description}{count}", stage, passed, bar.note]

@@ -4,7 +4,6 @@ rows: a sequence of flat mappings, column -> str, int, float, bool or None; colu
 first appearance
 """
 
-import csv
 import html
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
@@ -25,10 +24,10 @@ def columns_of(rows: Iterable[Row]) -> list[str]:
 
 def write_csv(path: Path, rows: Sequence[Row]) -> None:
     """Full precision, one header line, missing values empty."""
-    with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns_of(rows))  # None and absent values: empty cells
-        writer.writeheader()
-        writer.writerows(rows)
+    import pandas
+
+    with atomic_path(path) as temporary:
+        pandas.DataFrame(map(dict, rows), dtype=object).to_csv(temporary, index=False)
 
 
 def say(value: object) -> str:
@@ -51,10 +50,3 @@ def table_rows(facts: Mapping[str, Any]) -> str:
     """Names and values as rows of a table; everything is escaped."""
     cells = [(html.escape(str(key)), html.escape(say(value))) for key, value in facts.items()]
     return "".join(f"<tr><td>{key}</td><td>{value}</td></tr>" for key, value in cells)
-
-
-def html_table(title: str, facts: Mapping[str, Any]) -> str:
-    """Names and values in two columns, as a notebook shows them."""
-    rows = table_rows(facts).replace("<td>", "<td style='text-align:left'>")
-    caption = f"<caption style='text-align:left'><b>{html.escape(title)}</b></caption>"
-    return f"<table>{caption}{rows}</table>"

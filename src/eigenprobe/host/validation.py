@@ -27,7 +27,7 @@ from ..errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
 LARGEST = sys.float_info.max
-UNIONS, LISTS = (Union, UnionType), (abc.Sequence, tuple)
+UNIONS, LISTS, LIST = (Union, UnionType), (abc.Sequence, tuple), "a list"
 
 
 class Numbers:
@@ -54,9 +54,9 @@ def validated(function: F) -> F:
 
     @wraps(function)
     def entered(*args: Any, **kwargs: Any) -> Any:
-        if "neighbors" in kwargs and "neighbours" in names and "neighbours" not in kwargs:
-            kwargs["neighbours"] = kwargs.pop("neighbors")
-        first = as_annotated(function, dict(zip(names, args, strict=False)))
+        if "neighbors" in kwargs and "neighbours" in names:
+            kwargs.setdefault("neighbours", kwargs.pop("neighbors"))
+        first = as_annotated(function, dict(zip(names, args)))
         others = as_annotated(function, kwargs)
         return function(*first.values(), *args[len(names) :], **others)
 
@@ -67,9 +67,9 @@ def as_annotated(function: Callable[..., Any], arguments: dict[str, Any]) -> dic
     """The arguments, lists as arrays; an `InputError` names the first that is not what its
     annotation says.
     """
-    hints = _annotated(function)
+    hints = _annotated(function)  # further ones are called parameters
     for name, value in arguments.items():
-        arguments[name] = checked(hints.get(name, hints.get("")), name, value)
+        arguments[name] = checked(hints.get(name, hints.get("parameters")), name, value)
     if not 0 <= (arguments.get("seed") or 0) < 2**32:
         raise InputError(f"seed must be from 0 to 2^32 - 1, got {arguments['seed']}")
     return arguments
@@ -77,73 +77,57 @@ def as_annotated(function: Callable[..., Any], arguments: dict[str, Any]) -> dic
 
 @cache
 def _annotated(function: Callable[..., Any]) -> dict[str, Any]:
-    """The type of every parameter whose annotation is known; that of all others is called ""."""
-    names = {**vars(sys.modules[function.__module__]), "Array": Numbers}
-    found = {}
-    for each in inspect.signature(function).parameters.values():
+    """The type of every parameter whose annotation is known."""
+    names, found = {**vars(sys.modules[function.__module__]), "Array": Numbers}, {}
+    for name, hint in function.__annotations__.items():
         with suppress(NameError):  # of a module that is only imported for types
-            name = "" if each.kind == each.VAR_KEYWORD else each.name
-            hint = each.annotation
-            found[name] = eval(hint, names) if isinstance(hint, str) else hint
+            found[name] = eval(str(hint), names)
     return found
 
 
 def checked(hint: Any, name: str, value: Any) -> Any:
     """The value, where it is what a type asks; else an `InputError` with its name."""
     array = Numbers in (hint, *get_args(hint))
-    if array and isinstance(value, (list, tuple)) and not _fits(hint, value):
-        value = as_array(value)
-    if not _fits(hint, value):
-        raise InputError(f"{name} must be {_words(hint) or 'a list'}, got {_shown(value)}")
+    wanted = _wanted(hint, value)
+    if wanted and array and isinstance(value, (list, tuple)):
+        wanted = _wanted(hint, value := as_array(value))
+    if wanted:
+        shown = repr(value)[:80]
+        if getattr(value, "shape", None):
+            kind, shape = type(value).__name__, tuple(value.shape)
+            shown = f"{getattr(value, 'dtype', '')} {kind} of shape {shape}".strip()
+            shown += " with NaN, infinity or masked entries" * _numeric(value, finite=False)
+        raise InputError(f"{name} must be {wanted}, got {shown}")
     if not array or not getattr(value, "strides", None):
         return value
     value = as_array(value)
     return value if value.flags.writeable else value.copy()  # torch warns of read-only memory
 
 
-def _fits(hint: Any, value: Any) -> bool:
-    """Whether a value is of a type; of one that is not known everything is."""
+def _wanted(hint: Any, value: Any) -> str:
+    """What a type asks that a value is not, in words; of a type that is not known nothing."""
     kind, parts = get_origin(hint) or hint, get_args(hint)  # Basis[A] asks for a Basis
     if kind in UNIONS:
-        return any(_fits(part, value) for part in parts)
+        asked = [_wanted(part, value) for part in parts]
+        return " or ".join(each for each in asked if each != LIST) if all(asked) else ""
+    words = WORDS.get(kind) or f"a {getattr(kind, '__name__', '')}"
     if kind is Literal:
-        return isinstance(value, str) and value in parts
-    if kind in LISTS:
+        fits, words = isinstance(value, str) and value in parts, " or ".join(map(repr, parts))
+    elif kind in LISTS:
         pair = kind is tuple and Ellipsis not in parts
-        listed = isinstance(value, (list, tuple)) and (not pair or len(value) == 2)
-        return listed and all(_fits(parts[0], each) for each in value)
-    if kind is Numbers:
-        return _numeric(value)
-    if kind in (int, float, bool):
-        truth = type(value).__name__ == "bool"  # numpy's too
-        if kind is bool or truth:
-            return truth and kind is bool
-        whole = isinstance(value, Integral)
-        return whole if kind is int else issubclass(type(value), Real) and abs(value) <= LARGEST
-    known = isinstance(kind, type) and kind not in (Any, inspect.Parameter.empty)
-    return not known or isinstance(value, kind)
-
-
-def _words(hint: Any) -> str:
-    """What a type asks; nothing for a list, which is another way to give several."""
-    kind, parts = get_origin(hint) or hint, get_args(hint)
-    if kind in UNIONS:
-        return " or ".join(filter(None, map(_words, parts)))
-    if kind is Literal:
-        return " or ".join(map(repr, parts))
-    if kind in LISTS:
-        pair = kind is tuple and Ellipsis not in parts
-        return f"a pair of {_words(parts[0])[2:]}s" if pair else ""
-    return WORDS.get(kind) or f"a {kind.__name__}"
-
-
-def _shown(value: Any) -> str:
-    if not getattr(value, "shape", None):
-        return repr(value)[:80]
-    dtype, kind = getattr(value, "dtype", ""), type(value).__name__
-    wrong = _numeric(value, finite=False) and not _numeric(value)
-    rest = " with NaN, infinity or masked entries" * wrong
-    return f"{dtype} {kind} of shape {tuple(value.shape)}".strip() + rest
+        words = f"a pair of {_wanted(parts[0], ...)[2:]}s" if pair else LIST
+        fits = isinstance(value, (list, tuple)) and (not pair or len(value) == 2)
+        fits = fits and not any(_wanted(parts[0], each) for each in value)
+    elif kind is Numbers:
+        fits = _numeric(value)
+    elif kind is bool:
+        fits = type(value).__name__ == "bool"  # numpy's too
+    elif kind in (int, float):
+        fits = isinstance(value, Integral if kind is int else Real) and value is not bool(value)
+        fits = fits and (kind is int or abs(value) <= LARGEST)
+    else:
+        fits = not isinstance(kind, type) or kind is Any or isinstance(value, kind)
+    return "" if fits else words
 
 
 def as_array(value: Any, dtype: Any = None) -> Any:

@@ -1,8 +1,8 @@
 """Weights of networks on disk: `config.json` and float16 safetensors, read and written whole
 or not at all.
 
-folder/config.json          format, sizes of the network, facts of its training, files of weights
-folder/model.safetensors    the weights, in as many files as the index names
+folder/config.json          format, sizes of the network, facts of its training
+folder/model.safetensors    the weights, or in several such files
 """
 
 import json
@@ -73,13 +73,12 @@ def with_weights(make: Callable[[], M], state: Mapping[str, Tensor], where: str)
 
 
 def write_weights(folder: Path, network: nn.Module, sizes: Facts, facts: Facts) -> None:
-    """Weights, then the index: a folder that has one is complete."""
+    """Weights, then what describes them: a folder that has it is complete."""
     state = network.state_dict()
     half = {name: each.to("cpu", torch.float16).contiguous() for name, each in state.items()}
     with atomic_path(folder / NAME) as temporary:
         save_file(half, temporary, metadata={"format": "pt", "eigenprobe": FORMAT})
-    config = {"format": FORMAT, "network": sizes, "files": [NAME], "facts": facts}
-    write_json(folder / "config.json", config)
+    write_json(folder / "config.json", {"format": FORMAT, "network": sizes, "facts": facts})
 
 
 def read_weights(
@@ -100,14 +99,10 @@ def read_weights(
         sizes = {name: tuple(v) if isinstance(v, list) else v for name, v in listed}
         sizes.pop("kind", None)
         check_sizes(sizes)
-        names = [str(name) for name in config.get("files", [])]
     state: dict[str, Tensor] = {}
-    for name in names:
-        if Path(name).name != name or not name.endswith(".safetensors"):
-            wanted = "names of safetensors files in the model's own folder"
-            raise InputError(f"expected {wanted}, got {name!r} in {path}")
-        with reading(folder / name, what):
-            state |= load_file(folder / name)
+    for part in sorted(folder.glob("model*.safetensors")):
+        with reading(part, what):
+            state |= load_file(part)
 
     def make() -> M:
         with drawing(0):

@@ -23,9 +23,8 @@ from scipy.sparse import issparse
 
 from ..errors import InputError, extra
 from ..host.files import check_size, reading
-from .archives import chosen_array
 from .mesh import Array
-from .tables import read_table, table_path
+from .tables import chosen_array, read_table, table_path
 
 PROJECTED = 1024  # columns of a wider sparse matrix: distances change by one over its root, 3 %
 ENTRIES = 1 << 25  # numbers of a block in memory

@@ -1,10 +1,14 @@
-"""What scanners write -> points (n, 3), a row for each that the file has.
+"""What scanners write -> points (n, 3), a row for each that the file has; what simulations write ->
+points (n, 3), and faces (f, 3) where there are any.
 
     las, laz    x = scale * X + offset, X int32                          through laspy
     e57         Cartesian points of all scans, by their poses            through pye57
     pcd         FIELDS x y z ..., ascii, binary, or binary_compressed: LZF (through h5py), one field
                 after the other
     ptx         columns, rows, a pose of 4 + 4 lines, then  x y z intensity ...  of every pixel
+    vtu         triangles; polygons as fans of them                  through meshio
+    vtp         the same, made a vtu file: meshio knows grids only
+    vtk         legacy files of grids, and of triangles (POLYDATA), made a grid in the same way
     bin         KITTI: float32 x y z intensity;  nuScenes: and the number of the ring
 
 Several views of one scene have a pose each, R (3, 3) and t (3,):  x -> R x + t
@@ -19,6 +23,7 @@ import re
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -27,6 +32,7 @@ from ..host.files import check_size, reading
 from .mesh import Array
 from .text import pick
 
+FACES = ("triangle", "quad", "polygon")
 POSES = (".pose", ".xf", ".pose.txt", ".txt")  # endings of the file of a view's pose
 
 
@@ -140,12 +146,11 @@ def _conf_views(conf: Path) -> list[tuple[Path, Array]]:
 
     views = []
     with reading(conf, "lines bmesh FILE tx ty tz qi qj qk ql"):
-        for line in conf.read_text(encoding="utf-8").splitlines():
-            if (words := line.split())[:1] in (["bmesh"], ["mesh"]):
-                numbers = np.array(words[2:9], dtype=np.float64)
-                turn = Rotation.from_quat(numbers[3:]).inv().as_matrix()
-                pose = np.column_stack([turn, numbers[:3]])
-                views.append((conf.parent / Path(words[1]).name, pose))
+        text = conf.read_text(encoding="utf-8")
+        for name, words in re.findall(r"^\s*b?mesh\s+(\S+)(.*)", text, re.MULTILINE):
+            numbers = np.array(words.split()[:7], dtype=np.float64)
+            turn = Rotation.from_quat(numbers[3:]).inv().as_matrix()
+            views.append((conf.parent / Path(name).name, np.column_stack([turn, numbers[:3]])))
     return views
 
 
@@ -160,3 +165,60 @@ def _pose_beside(view: Path) -> Array | None:
             if path.suffix != ".txt":
                 raise InputError(f"{path} must hold a pose (3, 4) or (4, 4), got others")
     return None
+
+
+def read_vtu(path: Path) -> tuple[Array, Array | None]:
+    """Points (n, 3) and triangles (f, 3) of a grid, which share the first corner of its cell; other
+    cells than faces only give their points.
+    """
+    read = extra("meshio.vtk").read if path.suffix == ".vtk" else extra("meshio.vtu._vtu").read
+    grid, faces = read(path), [np.zeros((0, 3), np.int64)]
+    for cells in grid.cells:
+        if cells.type in FACES:
+            corners = range(2, cells.data.shape[1])
+            faces += [cells.data[:, [0, i - 1, i]].astype(np.int64) for i in corners]
+    triangles = np.concatenate(faces)
+    return np.asarray(grid.points, np.float64), triangles if len(triangles) else None
+
+
+def read_vtp(path: Path) -> tuple[Array, Array | None]:
+    """The same of a vtp file."""
+    head, marker, appended = path.read_bytes().partition(b"<AppendedData")
+    if b'"raw"' in appended[:80]:
+        raise InputError(
+            "expected numbers as text or base64, got raw ones: save it in another mode"
+        )
+    others = rb"<(PointData|CellData|Verts|Lines|Strips)\b[^>]*(/>|>.*?</\1>)"
+    head = re.sub(others, b"", head, flags=re.DOTALL)
+    count = int(re.findall(rb'NumberOfPolys="(\d+)"', head)[0])
+    check_size(path, 8.0 * count)
+    types = b'<DataArray type="UInt8" Name="types" format="ascii">' + b"7 " * count
+    head = head.replace(b"</Polys>", types + b"</DataArray></Cells>").replace(
+        b"<Polys>", b"<Cells>"
+    )
+    head = head.replace(b"PolyData", b"UnstructuredGrid").replace(b"OfPolys", b"OfCells")
+    return _rewritten(path.with_suffix(".vtu"), head + marker + appended)
+
+
+def read_vtk(path: Path) -> tuple[Array, Array | None]:
+    """The same of a legacy file."""
+    # meshio does not read all that VTK writes at points and cells.
+    data = re.split(rb"\n(?:POINT|CELL)_DATA ", path.read_bytes())[0]
+    if found := re.search(rb"\nPOLYGONS (\d+) (\d+)", data):
+        new = data.startswith(b"# vtk DataFile Version 5")  # lists where cells begin, not sizes
+        count, size = int(found[1]) - new, int(found[2])
+        if size != (4 - new) * count:
+            raise InputError("expected a surface of triangles: convert it to ply, obj or vtp")
+        check_size(path, 4.0 * count)
+        types = (b"5 " if b"\nASCII" in data[:300] else b"\0\0\0\5") * count
+        data = data.replace(b"\nDATASET POLYDATA", b"\nDATASET UNSTRUCTURED_GRID", 1)
+        data = data.replace(b"\nPOLYGONS", b"\nCELLS", 1)
+        data += b"\nCELL_TYPES %d\n%b\n" % (count, types)
+    return _rewritten(path, data)
+
+
+def _rewritten(path: Path, data: bytes) -> tuple[Array, Array | None]:
+    with TemporaryDirectory() as folder:
+        same = Path(folder) / path.name.lower()
+        same.write_bytes(data)
+        return read_vtu(same)

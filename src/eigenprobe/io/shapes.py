@@ -1,6 +1,6 @@
 """Files -> shapes: meshes (obj, off, ply, stl, glb, gltf) through trimesh, clouds (xyz, pts, pwn,
 txt, csv, npy, npz) directly, what scanners (las, laz, e57, pcd, ptx, bin, conf, folders of views)
-and simulations (vtk, vtu, vtp) write by `scans` and `grids`.
+and simulations (vtk, vtu, vtp) write by `scans`.
 
     Shape = vertices (v, d) float, faces (f, 3) int64 or None for a cloud
 
@@ -23,10 +23,19 @@ import numpy as np
 from ..errors import InputError, near_path, warn
 from ..host.files import address, atomic_path, files_at, load_npy, local_copy, reading, reading_npz
 from ..host.validation import validated
-from .archives import KNOWN, chosen_array
-from .grids import read_vtk, read_vtp, read_vtu
 from .mesh import Array, check_faces, face_areas
-from .scans import posed_views, read_bin, read_e57, read_las, read_pcd, read_ptx
+from .scans import (
+    posed_views,
+    read_bin,
+    read_e57,
+    read_las,
+    read_pcd,
+    read_ptx,
+    read_vtk,
+    read_vtp,
+    read_vtu,
+)
+from .tables import KNOWN, chosen_array
 from .text import TEXT, Columns, pick, read_text
 
 WRITTEN = (".obj", ".off", ".ply", ".stl", ".glb", ".gltf")

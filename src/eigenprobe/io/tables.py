@@ -2,7 +2,7 @@
 
     npy, npz, csv, tsv, parquet, HDF5      an array or the numeric columns
     h5ad (AnnData)                         obsm/X_pca, or X; labels are columns of obs
-    npz of scipy.sparse, mtx, sparse X     a sparse matrix, which stays one
+    npz of scipy.sparse, sparse X          a sparse matrix, which stays one
 
 ``key`` names the array where a file has several (``group/name`` in HDF5). Labels are a column, an
 array, or a file of their own. What a header claims is compared with the length of the file before
@@ -10,7 +10,6 @@ memory is taken.
 """
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,10 +19,13 @@ from scipy import sparse
 
 from ..errors import InputError, extra, near_path, warn
 from ..host.files import check_size, load_npy, local_copy, reading, reading_npz
-from .archives import ARCHIVES, HDF5, chosen_array, stored
 from .mesh import Array
 from .text import parsed, pick, separators
 
+HDF5 = (".h5", ".hdf5", ".h5ad")
+ARCHIVES = (".npz", *HDF5)
+# of the arrays that are points or features, by preference
+KNOWN = ("points", "vertices", "features", "embeddings", "X", "x", "data", "arr_0")
 # Arrays of an npz or HDF5 file, by preference: labels, and text for numbers among them.
 LABEL_NAMES = ("labels", "label", "y", "targets", "target")
 CLASS_NAMES = ("label_names", "class_names", "target_names", "classes")
@@ -143,36 +145,47 @@ def _label_file(path: Path, n: int) -> Array:
     return np.array([line.strip().strip('"') for line in lines])[len(lines) == n + 1 :]
 
 
+def chosen_array(archive: Any, key: str | None = None) -> Any:
+    """The array called ``key`` (``group/name`` in HDF5), one of the known names, or the only table;
+    of HDF5 it is not read yet.
+    """
+    if key is None:
+        found = [name for name in KNOWN if name in archive][:1]
+        found = found or [name for name in archive if getattr(archive[name], "ndim", 0) == 2]
+        if len(found) != 1:
+            raise InputError(
+                f"it holds {', '.join(archive) or 'nothing'}, expected one array named "
+                f"{' or '.join(KNOWN[::2])}: choose one by key (--key on the command line)"
+            )
+        key = found[0]
+    return stored(archive, key)
+
+
+def stored(archive: Any, key: str) -> Any:
+    """What lies under ``group/name``, in the file itself: HDF5 can point to any other file of the
+    machine, and claim any size."""
+    if key not in archive:
+        raise InputError(f"it has no array {key!r}, there are {', '.join(archive)}")
+    found = archive[key]
+    if hasattr(found, "file"):  # HDF5
+        check_size(Path(archive.file.filename), getattr(found, "nbytes", 0))
+        away = getattr(found, "external", None) or getattr(found, "is_virtual", False)
+        if away or found.file.filename != archive.file.filename:
+            raise InputError(f"{key!r} points outside the file, expected data stored in it")
+    return found
+
+
 # Each reader gives features, the columns or arrays of these names, and the names of classes or
 # None. A lone array called as labels are has the name "".
 Parts = tuple[Any, dict[str, Array], Array | None]
 
 
-def _read_array(path: Path, names: list[str], key: str | None) -> Parts:
-    """The array or the matrix of a file that holds nothing else."""
+def _read_npy(path: Path, names: list[str], key: str | None) -> Parts:
     if names:
         raise InputError(
             f"{path.name} has no labels: --labels takes a file with one per row, got {names[0]!r}"
         )
-    found = load_npy(path, mapped=True) if path.suffix.lower() == ".npy" else _matrix_market(path)
-    return found, {}, None
-
-
-def _matrix_market(path: Path) -> Any:
-    """By pandas: the reader of scipy writes past its memory where a file is damaged."""
-    with path.open(encoding="latin-1") as file:
-        form = file.readline()
-    if not re.match(r"%%MatrixMarket matrix coordinate (real|integer) general", form, re.I):
-        raise InputError(
-            f"expected a matrix coordinate real general, got {form[:80].strip()!r} in {path}"
-        )
-    table = parsed(path, sep=r"\s+", comment="%", header=None, dtype=np.float64).to_numpy()
-    rows, columns, count = map(int, table[0])
-    check_size(path, 8.0 * (rows + columns))
-    if len(table) - 1 != count:
-        raise InputError(f"the file claims {count} numbers, {len(table) - 1} follow")
-    places = table[1:, :2].T.astype(np.int64) - 1
-    return sparse.csr_matrix((table[1:, 2], places), shape=(rows, columns))
+    return load_npy(path, mapped=True), {}, None
 
 
 def _read_npz(path: Path, names: list[str], key: str | None) -> Parts:
@@ -223,6 +236,6 @@ def _read_columns(path: Path, names: list[str], key: str | None) -> Parts:
     return frame.drop(columns=frame.columns[places]), found, None
 
 
-READERS = {".npy": _read_array, ".mtx": _read_array, ".npz": _read_npz}
+READERS = {".npy": _read_npy, ".npz": _read_npz}
 READERS |= dict.fromkeys(HDF5, _read_hdf5)
 READERS |= dict.fromkeys((".csv", ".tsv", ".parquet"), _read_columns)

@@ -434,7 +434,7 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         'digit 3'
         """
         if interactive:
-            from ..viz.notebook import InteractiveScene
+            from ..viz.report import InteractiveScene
             from ..viz.scatter import scatter_page
 
             return InteractiveScene(scatter_page(self, labels, **options), 820)

@@ -27,7 +27,6 @@ from ..errors import InputError
 from ..host.device import resolved
 from ..host.files import Facts, atomic_path, locked_folder, reading
 from ..host.progress import Progress
-from ..host.progress import enabled as progress_enabled
 from ..host.validation import validated
 from ..host.weights import RANDOMNESS
 from .module import SpectralModule
@@ -214,7 +213,7 @@ def train(
     # at a time.
     with RANDOMNESS, _quiet(), torch.random.fork_rng(), Progress("training", 1.0) as bar:
         # Checkpoints come last: they keep what the others have done.
-        flags["callbacks"] = [*([Bar(bar)] if progress_enabled() else []), *callbacks]
+        flags["callbacks"] = [Bar(bar), *callbacks]
         trainer, interrupt = pl.Trainer(**flags), signal.getsignal(signal.SIGINT)
         folder = settings.folder if trainer.is_global_zero else None  # locked by one process
         try:

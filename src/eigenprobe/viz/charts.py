@@ -3,7 +3,7 @@ label.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,8 @@ from ..errors import InputError
 from ..io.mesh import to_numpy
 from . import colours
 from .classes import Names, classes
-from .layout import AXIS, Path, canvas
-from .scene import Array, thin
+from .drawing import Path, canvas
+from .scene import thin
 
 MOST = 24  # classes in a legend
 
@@ -59,23 +59,6 @@ def eigenvalue_curves(
         axes.set(xlim=(1, None), ylim=(0, None))
         axes.grid(axis="y", color="#e8eaed", lw=0.7)
         axes.legend(fontsize=8.5, loc="upper left")
-    return figure
-
-
-def functions_on_a_line(
-    x: Array, vectors: Array, titles: Sequence[str], per_row: int, path: Path | None = None
-) -> Figure:
-    """Functions (n, c) of points x (n,) on a line as small curves, all on one vertical scale."""
-    order = np.argsort(x)
-    columns = min(per_row, len(titles))
-    rows = -(-len(titles) // columns)
-    limit = 1.1 * float(np.abs(vectors).max() or 1.0)
-    with canvas(1.9 * columns, 1.41 * rows + 0.1, path, layout="constrained") as figure:
-        for place, title in enumerate(titles):
-            axes = figure.add_subplot(rows, columns, place + 1, title=title, xticks=[], yticks=[])
-            axes.set(ylim=(-limit, limit), frame_on=False)
-            axes.plot(x[order], vectors[order, place])
-            axes.axhline(0, color=AXIS, lw=0.6)
     return figure
 
 

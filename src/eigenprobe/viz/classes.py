@@ -54,9 +54,8 @@ def classes(labels: ArrayLike, names: Names | None, places: Array) -> Classes:
         raise InputError(f"at most 65535 different labels can be drawn, got {len(known)}")
     if texts.dtype.kind == "U":
         # Numbers inside are counted: 2 comes before 10.
-        parts = [re.split(r"(\d+)", name.lower()) for name in known]
-        keys = [[int(each) if each.isdigit() else each for each in some] for some in parts]
-        order = sorted(range(len(known)), key=keys.__getitem__)
+        counted = [re.sub(r"\d+", lambda m: m[0].zfill(30), name.lower()) for name in known]
+        order = np.argsort(counted, kind="stable")
         known, codes = known[order], np.argsort(order)[codes]
     words = names if isinstance(names, Mapping) else dict(enumerate(names or ()))
     palette = categorical(len(known))

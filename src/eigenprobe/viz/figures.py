@@ -6,7 +6,7 @@ eigenvalues (K,). Signed functions are drawn blue-white-orange on a symmetric ra
 itself. Nothing here touches pyplot, so no window opens and no global state changes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -18,26 +18,17 @@ from numpy.typing import ArrayLike
 from ..errors import InputError
 from ..io.mesh import to_numpy
 from . import colours
-from .charts import eigenvalue_curves, embeddings, functions_on_a_line
-from .drawing import drawing
-from .layout import Path, Picture, grid
-from .scene import Array, Index, display_coordinates, look_at
+from .charts import eigenvalue_curves, embeddings
+from .drawing import Path, drawing, grid
+from .scene import Array, Index
 
-__all__ = [
-    "against_oracle",
-    "eigenfunctions",
-    "eigenvalue_curves",
-    "embeddings",
-    "gallery",
-    "mass",
-    "reconstructions",
-]
+__all__ = ["eigenfunctions", "eigenvalue_curves", "embeddings", "gallery"]
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 class View(TypedDict, total=False):
     """How a shape is drawn: `faces` (f, 3) of a mesh, angles in degrees, `up` x, y, z or auto,
-    `size` in pixels.
+    `size` in pixels, placed and scaled as the points `like` would be.
     """
 
     faces: ArrayLike | None
@@ -45,16 +36,7 @@ class View(TypedDict, total=False):
     elevation: float
     up: str
     size: int
-
-
-def _signed(points: ArrayLike, functions: Array, **view: Any) -> list[Picture]:
-    """Functions (n, c) on a shape, each on a symmetric range of its own."""
-    shape = drawing(points, **view)
-    return [(shape, colours.diverging(values)) for values in functions.T]
-
-
-def _clay(points: Array, **view: Any) -> Picture:
-    return drawing(points, **view), np.tile(colours.CLAY, (len(points), 1))
+    like: ArrayLike | None
 
 
 def chosen_columns(vectors: Array, columns: int | Sequence[int] | None, most: int = 10) -> Index:
@@ -69,10 +51,6 @@ def chosen_columns(vectors: Array, columns: int | Sequence[int] | None, most: in
     if chosen.dtype.kind not in "iu" or not ((chosen >= 0) & (chosen < k)).all():
         raise InputError(f"columns must be whole numbers in 0..{k - 1}, got {columns!r}")
     return chosen
-
-
-def _names(columns: Index) -> list[str]:
-    return [f"φ{str(column + 1).translate(SUBSCRIPT)}" for column in columns]
 
 
 def eigenfunctions(
@@ -102,7 +80,7 @@ def eigenfunctions(
         Pictures side by side, and a file to write the figure to.
     view
         ``faces (f, 3)``, ``azimuth`` and ``elevation`` in degrees, ``up`` ("x", "y", "z" or
-        "auto") and ``size`` in pixels.
+        "auto"), ``size`` in pixels, and points ``like`` which the picture is scaled.
 
     Returns
     -------
@@ -122,156 +100,22 @@ def eigenfunctions(
         raise InputError(f"vectors must have shape ({len(x)}, K), got {v.shape}")
     chosen = chosen_columns(v, columns)
     if titles is None:
-        titles = _names(chosen)
+        titles = [f"φ{str(column + 1).translate(SUBSCRIPT)}" for column in chosen]
     if eigenvalues is not None:
         values = to_numpy(eigenvalues)[chosen].round(9) + 0.0
         titles = [f"{name}   λ = {value:.3g}" for name, value in zip(titles, values, strict=True)]
-    if x.shape[1] == 1:
-        return functions_on_a_line(x[:, 0], v[:, chosen], titles, per_row, path)
-    size = view.pop("size", 380)
-    bar = ScalarMappable(Normalize(-1, 1), colours.DIVERGING), "each scaled by its largest value"
-    pictures = _signed(x, v[:, chosen], **view)
-    return grid(pictures, titles, min(per_row, len(chosen)), path, size=size, scale=bar)
-
-
-def against_oracle(
-    points: ArrayLike,
-    vectors: ArrayLike,
-    oracle_vectors: ArrayLike,
-    cosines: ArrayLike,
-    *,
-    columns: int | Sequence[int] | None = None,
-    names: tuple[str, str] = ("eigenprobe", "oracle"),
-    path: Path | None = None,
-    **view: Unpack[View],
-) -> Figure:
-    """A method's vectors (upper row) above the oracle's (lower row), signs matched.
-
-    Parameters
-    ----------
-    points
-        ``(n, d)``.
-    vectors, oracle_vectors
-        Functions ``(n, K)`` of both.
-    cosines
-        Agreement ``(K,)`` of each pair, which is written under it.
-    columns, path, view
-        As in `eigenfunctions`; by default eight columns.
-    names
-        Of the two rows.
-
-    Returns
-    -------
-    Figure
-
-    Examples
-    --------
-    >>> ball = np.random.default_rng(0).normal(size=(300, 3))
-    >>> figure = against_oracle(ball, ball, -ball, [1.0, 1.0, 0.5], columns=[0, 2], size=60)
-    >>> [axes.get_xlabel() for axes in figure.axes]
-    ['', '', '|cos| = 1.000', '|cos| = 0.500']
-    """
-    v, reference, cosine = to_numpy(vectors), to_numpy(oracle_vectors), np.abs(to_numpy(cosines))
-    n = len(to_numpy(points))
-    if v.shape[0] != n or reference.shape[0] != n:
-        raise InputError(f"both bases must have {n} rows, got {v.shape} and {reference.shape}")
-    count = min(v.shape[1], reference.shape[1], len(cosine))
-    chosen = chosen_columns(v[:, :count], columns, most=8)
-    v, reference = v[:, chosen], reference[:, chosen]
-    signed = v * np.where((v * reference).sum(0) < 0, -1.0, 1.0)
-    size = view.pop("size", 320)
-    pictures = _signed(points, np.hstack([signed, reference]), **view)
-    notes = [""] * len(chosen) + [f"|cos| = {value:.3f}" for value in cosine[chosen]]
-    words: Any = {"row_labels": names, "notes": notes}
-    return grid(pictures, _names(chosen), len(chosen), path, size=size, **words)
-
-
-def mass(
-    points: ArrayLike,
-    mass: ArrayLike,
-    *,
-    reference: ArrayLike | None = None,
-    path: Path | None = None,
-    **view: Unpack[View],
-) -> Figure:
-    """The mass on the shape, as a multiple of an even share.
-
-    Parameters
-    ----------
-    points, mass
-        ``(n, d)`` and ``(n,)``.
-    reference
-        The true mass ``(n,)``, shown beside it in the same colours.
-    path, view
-        As in `eigenfunctions`.
-
-    Returns
-    -------
-    Figure
-
-    Examples
-    --------
-    >>> ball = np.random.default_rng(0).normal(size=(300, 3))
-    >>> figure = mass(ball, np.full(300, 1 / 300), reference=np.arange(300.0), size=60)
-    >>> figure.axes[1].get_title()
-    'reference'
-    """
-    shown = {"mass": mass} if reference is None else {"mass": mass, "reference": reference}
-    shares = [to_numpy(each) / to_numpy(each).mean() for each in shown.values()]
-    low, high = colours.robust_range(np.concatenate(shares))
-    scale = ScalarMappable(Normalize(low, high), colours.SEQUENTIAL)
     look: Any = view
-    size, bar = look.pop("size", 520), (scale, "as a multiple of an even share")
-    shape = drawing(points, **look)
-    pictures = [(shape, scale.to_rgba(each)[:, :3]) for each in shares]
-    return grid(pictures, [*shown], len(shown), path, size=size, scale=bar)
-
-
-def reconstructions(
-    points: ArrayLike,
-    results: Mapping[str, Mapping[int, ArrayLike]],
-    *,
-    path: Path | None = None,
-    **view: Unpack[View],
-) -> Figure:
-    """Coordinates rebuilt from k basis vectors, one row per method, the input at the left.
-
-    Parameters
-    ----------
-    points
-        The input ``(n, d)``.
-    results
-        Coordinates ``(n, d)`` by method and by k, the same k of every method; the root mean square
-        error stands under each.
-    path, view
-        As in `eigenfunctions`.
-
-    Returns
-    -------
-    Figure
-
-    Examples
-    --------
-    >>> ball = np.random.default_rng(0).normal(size=(300, 3))
-    >>> figure = reconstructions(ball, {"half": {3: 0.5 * ball}}, size=60)
-    >>> [axes.get_title() for axes in figure.axes]
-    ['input', 'k = 3']
-    """
-    sizes = {tuple(sorted(by_k)) for by_k in results.values()}
-    if len(sizes) != 1 or () in sizes:
-        raise InputError("reconstructions needs at least one k, and the same of every method")
-    xyz, size = display_coordinates(points), view.pop("size", 380)
-    radius = look_at(xyz).radius
-    pictures, notes = [], []
-    for by_k in results.values():
-        for k, x in [(0, xyz), *sorted(by_k.items())]:
-            rebuilt = display_coordinates(x)
-            pictures.append(_clay(rebuilt, like=xyz, **view))
-            error = np.sqrt(((rebuilt - xyz) ** 2).sum(1).mean()) / radius
-            notes.append(f"RMS {100 * error:.2f} % of radius" if k else "")
-    titles = ["input", *(f"k = {k}" for k in sizes.pop())]
-    words: Any = {"row_labels": list(results), "notes": notes}
-    return grid(pictures, titles, len(titles), path, size=size, **words)
+    size, functions = look.pop("size", 380), v[:, chosen]
+    bar = ScalarMappable(Normalize(-1, 1), colours.DIVERGING), "each scaled by its largest value"
+    shapes = []
+    if x.shape[1] == 1:  # graphs
+        high = 0.3 * np.ptp(x)
+        look["like"] = [[x.min(), -high], [x.max(), high]]
+        heights = high * functions / np.abs(functions).max()
+        shapes = [drawing(np.column_stack([x, height]), **look) for height in heights.T]
+    shapes = shapes or [drawing(x, **look)] * len(chosen)
+    pictures = [(shape, colours.diverging(each)) for shape, each in zip(shapes, functions.T)]
+    return grid(pictures, titles, min(per_row, len(chosen)), path, size=size, scale=bar)
 
 
 def gallery(
@@ -281,6 +125,9 @@ def gallery(
     *,
     per_row: int = 6,
     values: Sequence[ArrayLike] | None = None,
+    signed: bool = True,
+    row_labels: Sequence[str] = (),
+    notes: Sequence[str] = (),
     **view: Unpack[View],
 ) -> Figure:
     """Many shapes on one page.
@@ -293,6 +140,10 @@ def gallery(
         What stands above each shape, a file to write to, and shapes side by side.
     values
         A function ``(n,)`` on each shape; without them shapes are drawn in clay.
+    signed
+        Each function has a range of its own around zero; else all share one, whose scale is shown.
+    row_labels, notes
+        What stands beside each row, and under each shape.
     view
         As in `eigenfunctions`.
 
@@ -309,12 +160,18 @@ def gallery(
     """
     if not len(clouds):
         raise InputError("gallery needs at least one cloud")
-    size, pictures = view.pop("size", 300), []
+    size, pictures, scale = view.pop("size", 300), [], None
+    functions = None if values is None else [to_numpy(each) for each in values]
+    if functions is not None and not signed:
+        bounds = Normalize(*colours.robust_range(np.concatenate(functions)))
+        scale = ScalarMappable(bounds, colours.SEQUENTIAL), ""
     for index, item in enumerate(clouds):
         points, faces = item if isinstance(item, tuple) else (item, None)
-        shape: Any = {**view, "faces": faces}
-        if values is None:
-            pictures.append(_clay(to_numpy(points), **shape))
-        else:
-            pictures += _signed(points, to_numpy(values[index])[:, None], **shape)
-    return grid(pictures, titles or [], min(per_row, len(pictures)), path, size=size)
+        shades = np.tile(colours.CLAY, (len(points), 1))
+        if functions is not None:
+            each = functions[index]
+            shades = scale[0].to_rgba(each)[:, :3] if scale else colours.diverging(each)
+        look: Any = {**view, "faces": faces}
+        pictures.append((drawing(points, **look), shades))
+    words: Any = {"row_labels": row_labels, "notes": notes, "scale": scale}
+    return grid(pictures, titles or [], min(per_row, len(pictures)), path, size=size, **words)

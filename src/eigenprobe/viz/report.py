@@ -11,11 +11,12 @@ point). The shape is drawn by `assets/scene.js`, the charts by the plotly.js tha
 carries. At 10,000 points and 50 vectors the file is about 3 MB, half of it plotly.js.
 """
 
+import html
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -23,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from ..basis import Basis
 from ..errors import InputError
-from ..evaluation import compare
+from ..evaluation import compare as compare_bases
 from ..host.files import Facts, write_text
 from ..host.tables import say
 from ..io.mesh import to_numpy
@@ -70,8 +71,11 @@ def open_basis(source: Source, k: int = 50, like: Basis | None = None) -> tuple[
 
 
 class Options(TypedDict, total=False):
-    """How a shape is shown."""
+    """What is shown, and how."""
 
+    compare: Source | None
+    title: str
+    facts: Facts | None
     faces: ArrayLike | None
     reconstruction: bool
     up: str
@@ -80,14 +84,7 @@ class Options(TypedDict, total=False):
 
 
 def write_report(
-    path: Path,
-    basis: Basis,
-    points: ArrayLike | None = None,
-    *,
-    compare: Source | None = None,
-    title: str = "eigenprobe",
-    facts: Facts | None = None,
-    **options: Unpack[Options],
+    path: Path, basis: Basis, points: ArrayLike | None = None, **options: Unpack[Options]
 ) -> None:
     """Write the report of a basis: the shape to turn, its eigenfunctions, spectrum, mass and
     reconstruction, and facts.
@@ -131,9 +128,7 @@ def write_report(
     if basis.source is not None:
         with suppress(InputError):  # where half of the points have no such operator
             _ = basis.uncertainty
-    write_text(
-        path, report_page(basis, points, compare=compare, title=title, facts=facts, **options)
-    )
+    write_text(path, report_page(basis, points, **options))
 
 
 def report_page(
@@ -146,25 +141,29 @@ def report_page(
     live: Facts | None = None,
     bare: bool = False,
     numbers: Sequence[int] | None = None,
-    **options: Unpack[Options],
+    **look: Any,
 ) -> str:
     """The text of the report. A `live` one talks to the server that it comes from, which computes
     another basis by these settings of `decompose`; a `bare` one is the scene without charts and
     facts; `numbers` are those of the vectors in the basis they were chosen from.
     """
     points, _ = basis_points(basis, points)
-    shapes = [_shape(basis, points, **options)]
+    shapes = [_shape(basis, points, **look)]
     shapes[0]["numbers"] = numbers
     if compare is not None:
-        faces: Any = options.get("faces")
+        faces = look.get("faces")
         other, name = open_basis(compare, basis.k, replace(basis, points=points, faces=faces))
-        options["faces"] = other.faces if faces is None else faces
-        options["values"] = None
+        look |= {"faces": other.faces if faces is None else faces, "values": None}
         same = other.n == basis.n
-        shapes.append(_shape(other, points if same else None, **options) | {"name": name})
+        shapes.append(_shape(other, points if same else None, **look) | {"name": name})
         shapes[0]["name"] = str(basis.info.get("method") or "basis")
         if same:
-            shapes[1] |= _agreement(basis, other)
+            pairs = compare_bases(basis, other).cross
+            shapes[1] |= {
+                "cosines": np.abs(np.diag(pairs)).tolist(),
+                "signs": np.where(np.diag(pairs) < 0, -1, 1).tolist(),
+                "correlation": np.abs(pairs).round(3).tolist(),
+            }
     d = to_numpy(points).shape[1]
     note = thinning_note(shapes[0]["n"], basis.n, "; all numbers are from all points.")
     if d > 3:
@@ -173,6 +172,37 @@ def report_page(
     payload = {"shapes": shapes, "maps": maps, "title": title, "again": live}
     subtitle = f"{say(basis.n)} points in {d} dimensions, {basis.k} eigenfunctions"
     return page("report", payload, title, subtitle, note, facts, bare)
+
+
+@dataclass(frozen=True)
+class InteractiveScene:
+    """A page of its own in the frame of a cell, so that nothing of the notebook disturbs it."""
+
+    page: str
+    height: int = 560
+
+    def _repr_html_(self) -> str:
+        frame = f'style="width:100%;height:{self.height}px;border:0" title="eigenprobe"'
+        return f'<iframe {frame} srcdoc="{html.escape(self.page)}"></iframe>'
+
+
+def interactive_scene(
+    basis: Basis,
+    *,
+    columns: int | Sequence[int] | None = None,
+    faces: ArrayLike | None = None,
+    limit: int = DISPLAY_LIMIT,
+) -> InteractiveScene:
+    """The report's own scene for a notebook, with a slider over the chosen columns."""
+    from .figures import chosen_columns
+
+    some = chosen_columns(to_numpy(basis.vectors), columns)
+    picked = replace(
+        basis, normalized=basis.normalized[:, some], eigenvalues=basis.eigenvalues[some]
+    )
+    numbers = (some + 1).tolist()
+    shown: Any = {"faces": faces, "limit": limit, "reconstruction": False}
+    return InteractiveScene(report_page(picked, bare=True, numbers=numbers, **shown))
 
 
 def _shape(
@@ -198,6 +228,15 @@ def _shape(
         solid = basis.info.get("dimension") == 3
         found = None if solid else surface_triangles(unit[rows[held]])
         triangles = None if found is None else held[found]
+    share = mass * len(mass)
+    counts, edges = np.histogram(share, bins=40, range=colours.robust_range(share))
+    scales = np.maximum(np.abs(vectors[rows]).max(0), 1e-30)
+    if values is not None and not isinstance(values, Mapping):
+        values = {"values": values}
+    own = {name: to_numpy(given) for name, given in (values or {}).items()}
+    for name, given in own.items():
+        if given.shape != (basis.n,):
+            raise InputError(f"{name} must have shape ({basis.n},), got {given.shape}")
     made: Payload = {
         "n": len(rows),
         "k": basis.k,
@@ -208,15 +247,23 @@ def _shape(
         "mesh": mesh,
         "faces": None if triangles is None else raw(triangles, "<u4"),
         "radius": float(np.clip(ball_radius(unit[rows]), 0.006, 0.2)),
-        "own": None if values is None else _own(values, basis.n, rows),
+        "own": [{"name": name, **_function(given, rows)} for name, given in own.items()] or None,
         "eigenvalues": np.nan_to_num(to_numpy(basis.eigenvalues)).tolist(),
-        **_functions(vectors, mass, rows),
+        "vectors": raw((vectors[rows] / scales * 32767).T, "<i2"),
+        "scales": scales.tolist(),
+        "limits": [colours.symmetric_limit(column) for column in vectors.T],
+        "mass": _function(share, rows),
+        "massHistogram": [((edges[1:] + edges[:-1]) / 2).tolist(), counts.tolist()],
     }
     if (error := vars(basis).get("uncertainty")) is not None:
         made["uncertainty"] = {name: each.tolist() for name, each in vars(error).items()}
     cut = to_numpy([] if basis.short_cuts is None else basis.short_cuts, np.int64)
-    if len(cut):
-        made |= _cuts(cut, rows, basis.n)
+    if len(cut):  # how many at each shown point, and those with both ends shown
+        place = np.full(basis.n, -1)
+        place[rows] = np.arange(len(rows))
+        shown = place[cut][(place[cut] >= 0).all(1)]
+        made["cuts"] = np.bincount(cut.ravel(), minlength=basis.n)[rows].tolist()
+        made |= {"cutEdges": len(cut), "cutLines": raw(shown, "<u4")}
     if reconstruction:
         # (K, 3), of coordinates in units of the radius;  |X - V_k C_k|_M^2 = |X|_M^2 - |C_k|^2
         coefficients = vectors.T @ (mass[:, None] * unit)
@@ -226,56 +273,8 @@ def _shape(
     return made
 
 
-def _own(values: Values, n: int, rows: Index) -> list[Payload]:
-    """Functions of the user's own (n,)."""
-    found = []
-    for name, given in (values if isinstance(values, Mapping) else {"values": values}).items():
-        function = to_numpy(given)
-        if function.shape != (n,):
-            raise InputError(f"{name} must have shape ({n},), got {function.shape}")
-        found.append({"name": name, **_function(function, rows)})
-    return found
-
-
 def _function(values: Array, rows: Index) -> Payload:
     """A function (n,) at the shown rows, with the range of all."""
     scale = float(np.nanmax(np.abs(values))) or 1.0
     data = raw(np.nan_to_num(values[rows]) / scale * 32767, "<i2")
     return {"data": data, "scale": scale, "range": colours.robust_range(values)}
-
-
-def _agreement(basis: Basis, other: Basis) -> Payload:
-    """Signs and |cosines| of the second basis against the first, where both know the same
-    points.
-    """
-    pairs = compare(basis, other).cross
-    return {
-        "cosines": np.abs(np.diag(pairs)).tolist(),
-        "signs": np.where(np.diag(pairs) < 0, -1, 1).tolist(),
-        "correlation": np.abs(pairs).round(3).tolist(),
-    }
-
-
-def _cuts(cut: Index, rows: Index, n: int) -> Payload:
-    """How many edges were cut at each shown point, and those of them with both ends shown."""
-    place = np.full(n, -1)
-    place[rows] = np.arange(len(rows))
-    ends = place[cut]
-    shown = ends[(ends >= 0).all(1)]
-    counts = np.bincount(cut.ravel(), minlength=n)[rows]
-    return {"cuts": counts.tolist(), "cutEdges": len(cut), "cutLines": raw(shown, "<u4")}
-
-
-def _functions(vectors: Array, mass: Array, rows: Index) -> Payload:
-    """Vectors and mass at the shown rows, with the ranges and the histogram of all."""
-    share = mass * len(mass)
-    counts, edges = np.histogram(share, bins=40, range=colours.robust_range(share))
-    shown = vectors[rows]
-    scales = np.maximum(np.abs(shown).max(0), 1e-30)
-    return {
-        "vectors": raw((shown / scales * 32767).T, "<i2"),
-        "scales": scales.tolist(),
-        "limits": [colours.symmetric_limit(column) for column in vectors.T],
-        "mass": _function(share, rows),
-        "massHistogram": [((edges[1:] + edges[:-1]) / 2).tolist(), counts.tolist()],
-    }

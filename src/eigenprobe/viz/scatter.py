@@ -8,6 +8,7 @@ depend on how many coordinates were asked for.
 
 from __future__ import annotations
 
+import base64
 import io
 import math
 import os
@@ -25,7 +26,7 @@ from ..io.mesh import to_numpy
 from . import colours
 from .classes import Names, classes, find_groups
 from .page import Path, page, ramp, raw, thinning_note
-from .scene import Array, Index, thin
+from .scene import Array, thin
 
 Payload = dict[str, Any]  # what the page gets
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp")
@@ -123,12 +124,16 @@ def scatter_page(
     columns = min(k, max(10, 1_000_000 // len(keep)))
     drawn = None if layout is None else _matrix(layout, "layout", n)[keep]
     places = x[keep] if drawn is None else drawn
+    if isinstance(images, str | os.PathLike):
+        images = image_files(images)
+    for what, listed in (("texts", texts), ("images", images)):
+        if listed is not None and len(listed) != n:
+            raise InputError(f"expected {n} {what}, got {len(listed)}")
     if texts is not None:
-        texts = [str(_of_rows(texts, "texts", n)[row]) for row in keep]
+        texts = [str(texts[row]) for row in keep]
+    columns_by = ({} if labels is None else {"label": labels}) | dict(values or {})
     colourings = []
-    for name, column in (
-        ({} if labels is None else {"label": labels}) | dict(values or {})
-    ).items():
+    for name, column in columns_by.items():
         if (each := to_numpy(column, None)).shape != (n,):
             what = "labels" if name == "label" else name
             raise InputError(f"{what} must have shape ({n},), got {each.shape}")
@@ -136,13 +141,13 @@ def scatter_page(
     if not colourings and (found := find_groups(places, texts)) is not None:
         own = _colouring("group", found.labels, found.names, places)
         colourings.append(own | {"typical": found.typical})
-    note = thinning_note(len(keep), n)
-    placed: Payload | None = None
+    note, placed = thinning_note(len(keep), n), None
     if new is not None:
         fresh = _matrix(new, "new", columns=k)
-        at = None if new_layout is None else _matrix(new_layout, "new_layout", len(fresh))
-        shown = thin(len(fresh), limit)
-        placed = _places(fresh[shown], None if at is None else at[shown], columns)
+        shown, at = thin(len(fresh), limit), None
+        if new_layout is not None:
+            at = _matrix(new_layout, "new_layout", len(fresh))[shown]
+        placed = _places(fresh[shown], at, columns)
         note = f"{note} {say(len(fresh))} new rows.".strip()
     payload: Payload = {
         "rows": keep.tolist() if len(keep) < n else None,
@@ -150,18 +155,12 @@ def scatter_page(
         "sequential": ramp(colours.SEQUENTIAL),
         "colourings": colourings,
         "texts": texts,
-        "images": None if images is None else _sheet(images, keep, n),
+        "images": None if images is None else _sheet([images[row] for row in keep]),
         "eigenvalues": None if eigenvalues is None else to_numpy(eigenvalues).tolist(),
         "new": placed,
         **_places(x[keep], drawn, columns),
     }
     return page("scatter", payload, title, f"{say(n)} rows, {k} coordinates", note, facts)
-
-
-def _of_rows(listed: Sequence[Any], what: str, n: int) -> Sequence[Any]:
-    if len(listed) != n:
-        raise InputError(f"expected {n} {what}, got {len(listed)}")
-    return listed
 
 
 def _matrix(
@@ -183,16 +182,14 @@ def image_files(folder: Path) -> list[pathlib.Path]:
     return [each for each in inside if each.suffix.lower() in PICTURES]
 
 
-def _sheet(images: Path | Sequence[Any], keep: Index, n: int) -> Payload:
+def _sheet(images: Sequence[Any]) -> Payload:
     """Small pictures of the rows as tiles of one large one, as large as browsers show it."""
     from PIL import Image, ImageOps
 
-    listed = image_files(images) if isinstance(images, str | os.PathLike) else images
-    listed = _of_rows(listed, "images", n)
-    across = math.isqrt(len(keep) - 1) + 1
+    across = math.isqrt(len(images) - 1) + 1
     side = min(TILE, SHEET // across)
-    sheet = Image.new("RGB", (across * side, -(-len(keep) // across) * side), "white")
-    for place, image in enumerate(listed[row] for row in keep):
+    sheet = Image.new("RGB", (across * side, -(-len(images) // across) * side), "white")
+    for place, image in enumerate(images):
         if isinstance(image, str | os.PathLike):
             with reading(image, "an image"):
                 picture = Image.open(image).convert("RGB")
@@ -202,11 +199,8 @@ def _sheet(images: Path | Sequence[Any], keep: Index, n: int) -> Payload:
         tile = ImageOps.pad(picture, (side, side), color="white")
         sheet.paste(tile, (place % across * side, place // across * side))
     sheet.save(packed := io.BytesIO(), "JPEG", quality=85)
-    return {
-        "sheet": raw(np.frombuffer(packed.getvalue(), "u1"), "u1"),
-        "side": side,
-        "across": across,
-    }
+    data = base64.b64encode(packed.getvalue()).decode()
+    return {"sheet": data, "side": side, "across": across}
 
 
 def _places(x: Array, layout: Array | None, columns: int) -> Payload:

@@ -78,7 +78,11 @@ def look_at(
     flat = high - low <= 1e-9 * radius
     if flat[2] and not flat[:2].all():
         return Camera(np.eye(3), centre, radius)
-    axis = "xyz".index(standing_axis(points) if up == "auto" else up)
+    if up == "auto":  # z where the shape clearly stands on its lowest z, on feet or a flat base
+        reach = 0.02 * (high - low).max()
+        base, top = ((points - low) < reach).mean(0), ((high - points) < reach).mean(0)
+        up = "z" if base[2] > 1.3 * base[1] and base[2] > 4 * top[2] else "y"
+    axis = "xyz".index(up)
     # Rows (right, up, towards the eye) of the view at azimuth 0, right-handed for every `up`.
     frame = np.roll(np.eye(3), axis - 1, axis=1)
     if azimuth is None:
@@ -89,16 +93,6 @@ def look_at(
             azimuth -= (np.degrees(np.arctan2(axes[1, 1], axes[0, 1])) + 90) % 180 - 90
     turn = Rotation.from_euler("yx", [-azimuth, elevation], degrees=True).as_matrix()
     return Camera(turn @ frame, centre, radius)
-
-
-def standing_axis(points: Array) -> str:
-    """'z' when the shape clearly stands on its lowest z (feet or a flat base, and no match above),
-    else 'y'.
-    """
-    reach = 0.02 * np.ptp(points, axis=0).max()
-    base = ((points - points.min(0)) < reach).mean(0)
-    top = ((points.max(0) - points) < reach).mean(0)
-    return "z" if base[2] > 1.3 * base[1] and base[2] > 4 * top[2] else "y"
 
 
 def basis_points(basis: Basis, points: ArrayLike | None) -> tuple[ArrayLike, Array]:

@@ -50,7 +50,7 @@ LONGEST = 10_000  # bytes of a choice
 
 
 class _Handler(BaseHTTPRequestHandler):  # of HTTP/1.0: a connection is one request
-    server: _Server
+    server: Viewer
 
     def parse_request(self) -> bool:
         """Whether the request is answered at all.
@@ -64,7 +64,7 @@ class _Handler(BaseHTTPRequestHandler):  # of HTTP/1.0: a connection is one requ
         asked, origin = self.headers.get("Host", ""), self.headers.get("Origin")
         with suppress(ValueError):  # of a header that is no address
             name = urlsplit(f"//{asked}").hostname or ""
-            known = name in ("localhost", self.server.viewer.host.lower())
+            known = name in ("localhost", self.server.host.lower())
             if (known or ipaddress.ip_address(name)) and (
                 origin is None or urlsplit(origin).netloc == asked
             ):
@@ -73,29 +73,28 @@ class _Handler(BaseHTTPRequestHandler):  # of HTTP/1.0: a connection is one requ
         return False
 
     def do_GET(self) -> None:
-        viewer = self.server.viewer
+        state = {"asked": self.server.asked, "choice": self.server.choice}
         if self.path == "/choice":
-            state = {"asked": viewer.asked, "choice": viewer.choice}
             self._answer(200, json.dumps(state).encode(), "application/json")
         elif self.path == "/":
-            self._answer(200, viewer.page, "text/html; charset=utf-8")
+            self._answer(200, self.server.page, "text/html; charset=utf-8")
         else:
             self._answer(404, b"no such page\n")
 
     def do_POST(self) -> None:
-        viewer, size = self.server.viewer, self.headers.get("Content-Length", "")
-        take = {"/choice": viewer.take, "/basis": viewer.compute}.get(self.path)
-        message = None
+        size, message = self.headers.get("Content-Length", ""), None
+        take = {"/choice": self.server.take, "/basis": self.server.compute}.get(self.path)
         if take and size.isdecimal() and int(size) <= LONGEST:
             with suppress(RecursionError, ValueError):
                 message = json.loads(self.rfile.read(int(size)))
-        if not take or not isinstance(message, dict):
-            return self._answer(400, b"expected a choice, an object of names and values")
-        try:
-            take(message)
-        except (TypeError, ValueError) as error:
-            return self._answer(400, str(error).encode())
-        self._answer(204, b"")
+        code, told = 400, b"expected a choice, an object of names and values"
+        if take and isinstance(message, dict):
+            try:
+                take(message)
+                code, told = 204, b""
+            except (TypeError, ValueError) as error:
+                told = str(error).encode()
+        self._answer(code, told)
 
     def _answer(self, code: int, body: bytes, kind: str = "text/plain") -> None:
         self.send_response(code)
@@ -109,19 +108,12 @@ class _Handler(BaseHTTPRequestHandler):  # of HTTP/1.0: a connection is one requ
         """Nothing: the caller says where the viewer is."""
 
 
-class _Server(ThreadingHTTPServer):
-    allow_reuse_address = False
-    viewer: Viewer
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A page that left, or a request that is none: nothing for the caller's terminal."""
-        log.debug("a request of %s failed", client_address, exc_info=True)
-
-
-class Viewer:
+class Viewer(ThreadingHTTPServer):
     """A running viewer; `url` says where, `stop` ends it, `choice` is what is shown, `set` changes
     it.
     """
+
+    allow_reuse_address = False
 
     def __init__(
         self,
@@ -139,13 +131,17 @@ class Viewer:
         self.asked = 0  # how often `set` was called
         for candidate in range(port, min(port + 50, 65536)):
             with suppress(OSError):
-                self._server = _Server((host, candidate), _Handler)
+                super().__init__((host, candidate), _Handler)
                 break
         else:
             raise InputError(f"cannot listen on {host}:{port}")
-        self._server.viewer, self.port = self, self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self.port = self.server_address[1]
+        self._thread = threading.Thread(target=self.serve_forever, daemon=True)
         self._thread.start()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A page that left, or a request that is none: nothing for the caller's terminal."""
+        log.debug("a request of %s failed", client_address, exc_info=True)
 
     @property
     def url(self) -> str:
@@ -172,7 +168,7 @@ class Viewer:
         if self._again is None:
             raise InputError("only a shape or a basis with points can be computed again")
         with self._computing:
-            self.page = self._again(**{k: str(value) for k, value in settings.items()}).encode()
+            self.page = self._again(**settings).encode()
 
     def wait(self) -> None:
         """Until interrupted; then it stops."""
@@ -185,8 +181,8 @@ class Viewer:
 
     def stop(self) -> None:
         """Close all connections and free the port."""
-        self._server.shutdown()
-        self._server.server_close()
+        self.shutdown()
+        self.server_close()
 
 
 def serve(
@@ -238,14 +234,10 @@ def serve(
     given: Any = {"faces": basis.faces if faces is None else faces, "title": name}
     given |= {"compare": compare, "values": values}
 
-    def computed(**settings: str) -> str:
+    def computed(**settings: Any) -> str:
         from ..decomposition import decompose
 
-        wanted: Any = {
-            name: int(each) if each.isdecimal() else each for name, each in settings.items()
-        }
-        if wanted.get("neighbours") == "auto":
-            del wanted["neighbours"]
+        wanted = {name: each for name, each in settings.items() if each != "auto"}
         made = decompose(basis.points, **wanted)
         return report_page(made, live=settings, facts=made.info, **given)
 

@@ -200,7 +200,7 @@ def overfit(
         for own in by_shape.values()
         for line in reproduction.shape_lines(own, report.levels, quick)
     ]
-    _finish(report, lines, session, f"fitted {len(by_shape)} shapes")
+    _finish(report, lines, session, f"fitted {len(by_shape)} shape{'s' * (len(by_shape) > 1)}")
 
 
 def generalisation(

@@ -327,26 +327,30 @@ def draw_shape(
     exact = {
         k: carry(rebuild_weighted(sample.vectors, sample.points, k, sample.areas)) for k in levels
     }
-    share = len(sample.points) / len(
-        points
-    )  # the figure of the mass counts in equal shares of what it is given
-    truth = None if faces is None else carry(sample.areas) * share
+    truth = None if faces is None else carry(sample.areas)
     for method, basis in bases.items():
         if method in PEERS:
             continue
         alignment = sample.compare(basis.vectors, basis.eigenvalues)
-        look: dict[str, Any] = {"faces": faces, "size": PIXELS}
+        look: dict[str, Any] = {"row_labels": (method, "oracle"), "size": PIXELS}
         vectors, mass, rebuilt = (
             folder / f"{name}-{method}-{what}.png" for what in ("vectors", "mass", "rebuilt")
         )
-        both, shown = (
-            (carry(basis.vectors), carry(sample.vectors)),
-            [i for i in SHOWN if i < alignment.k],
-        )
-        names = (method, "oracle")
-        figures.against_oracle(
-            points, *both, alignment.cosines, columns=shown, names=names, path=vectors, **look
-        )
-        figures.mass(points, carry(basis.mass) * share, reference=truth, path=mass, **look)
-        ours = {k: carry(rebuild(basis, sample.points, k)) for k in levels}
-        figures.reconstructions(points, {method: ours, "oracle": exact}, path=rebuilt, **look)
+        shown = [i for i in SHOWN if i < alignment.k]
+        ours, theirs = (carry(each)[:, shown] for each in (basis.vectors, sample.vectors))
+        ours = ours * np.where((ours * theirs).sum(0) < 0, -1, 1)
+        look |= {
+            "notes": [""] * len(shown) + [f"|cos| = {alignment.cosines[i]:.3f}" for i in shown]
+        }
+        pairs, functions = [(points, faces)] * 2 * len(shown), [*ours.T, *theirs.T]
+        titles = [f"vector {i + 1}" for i in shown]
+        figures.gallery(pairs, titles, vectors, per_row=len(shown), values=functions, **look)
+        masses = {"mass": carry(basis.mass)} | ({} if truth is None else {"reference": truth})
+        shares = [len(sample.points) * each for each in masses.values()]
+        pairs, titles = [(points, faces)] * len(masses), [*masses]
+        figures.gallery(pairs, titles, mass, values=shares, signed=False, size=PIXELS)
+        rows = [{k: carry(rebuild(basis, sample.points, k)) for k in levels}, exact]
+        shapes = [(each, faces) for row in rows for each in (points, *row.values())]
+        titles = ["input", *(f"k = {k}" for k in levels)]
+        look |= {"notes": (), "like": points}
+        figures.gallery(shapes, titles, rebuilt, per_row=len(titles), **look)

@@ -145,7 +145,7 @@ def toy1d(
 
 def figure(toy: Toy, path: Path) -> Path:
     """The first five vectors against the cosines, one panel each."""
-    from eigenprobe.viz.layout import canvas
+    from eigenprobe.viz.drawing import canvas
 
     points = torch.as_tensor(next(iter(toy.bases.values())).points)
     target = reference(points).numpy() * POINTS**0.5

@@ -245,7 +245,8 @@ start().then((data) => {
     for (const [name, value] of Object.entries(again)) $(`again-${name}`).value = value;
     form.addEventListener("submit", (e) => e.preventDefault());
     form.addEventListener("change", async () => {
-      const wanted = Object.fromEntries(Object.keys(again).map((name) => [name, $(`again-${name}`).value]));
+      const given = Object.keys(again).map((name) => [name, $(`again-${name}`).value]);
+      const wanted = Object.fromEntries(given.map(([name, value]) => [name, /^\d+$/.test(value) ? +value : value]));
       $("again-said").textContent = "computing …"; form.inert = true;
       const answer = await fetch("basis", { method: "POST", body: JSON.stringify(wanted) }).catch(() => null);
       form.inert = false;
