@@ -182,7 +182,8 @@ class _Round(nn.Module):
         self.update = _perceptron(width + 2 * pair, width, width)
 
     def forward(self, x: Tensor, y: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
-        sums, weight = torch.zeros((2, len(x), y.shape[1]), dtype=torch.float32, device=x.device)
+        sums = torch.zeros((len(x), y.shape[1]), dtype=torch.float32, device=x.device)
+        weight = torch.zeros_like(sums)
         at_ends, edges = self.meeting.ends(x), []
         size = rows_at_once(x.device, 2 * at_ends.shape[1])
         for near, pair in zip(ends.split(size, 1), y.split(size), strict=True):
