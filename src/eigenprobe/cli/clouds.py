@@ -198,7 +198,7 @@ def work_all(
         session.refuse_existing(written(target)[0], force)
         work(file, target, session)
         return
-    from ..viz.index import write_index
+    from ..viz.page import write_index
 
     session.same_settings(folder, force)
     name = session.command
@@ -232,7 +232,7 @@ def work_all(
 
 def _work_one(work: Any, file: Path, target: Path, folder: Path, session: Session) -> Any:
     """What was written, and the row of the index; a text: why not."""
-    from ..viz.index import row_of
+    from ..viz.page import row_of
 
     session = replace(session)
     session.part = True
