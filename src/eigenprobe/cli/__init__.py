@@ -30,7 +30,7 @@ COMMANDS = "eigenprobe.commands"  # entry points: functions that return a comman
 TERMINATED = 128 + signal.SIGTERM
 READING = ("decompose", "embed", "encode", "view", "export")  # whose first word is a file
 # Options that do not change a result.
-PASSING = ("session", "options", "shapes", "force", "report", "compare", "keep_rows", "scheduler")
+PASSING = ("session", "options", "shapes", "force", "report", "compare", "scheduler")
 CHATTY = ("lightning", "lightning.pytorch", "lightning.fabric", "matplotlib")
 SUMMARY = """Spectral decompositions of any point cloud: basis vectors, eigenvalues and mass.
 
