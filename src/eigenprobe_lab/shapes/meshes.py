@@ -161,7 +161,7 @@ class MeshShapes:
             coin = torch.Generator().manual_seed(number)
             chosen = torch.randint(len(self.meshes), (self.count,), generator=coin).tolist()
             parts = zip(*(self._refined(each) for each in chosen), strict=True)
-            shapes, links = _far_first(*(torch.stack(x).to(self.device) for x in parts), self.most)
+            shapes, links = _far_first(self.most, *(torch.stack(x).to(self.device) for x in parts))
             generator = torch.Generator(self.device).manual_seed(number)
             order = spread_order(shapes, self.most, generator, self.spread)
             self._blocks[index] = shapes, links, order
@@ -188,7 +188,7 @@ class MeshShapes:
 
 
 def _far_first(
-    points: Tensor, normals: Tensor, part: Tensor, near: Tensor, length: Tensor, most: int
+    most: int, points: Tensor, normals: Tensor, part: Tensor, near: Tensor, length: Tensor
 ) -> tuple[Dense, tuple[Tensor, Tensor]]:
     """Shapes ``(c, N)`` and their links, renumbered: the ``most`` farthest points come first."""
     first = farthest_points(points, min(points.shape[1], most), start=0)
