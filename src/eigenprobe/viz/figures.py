@@ -25,7 +25,15 @@ from .colours import Names, classes
 from .drawing import PathLike, canvas, drawing, grid
 from .scene import Array, Index, thin
 
-__all__ = ["eigenfunctions", "eigenvalue_curves", "embeddings", "gallery"]
+__all__ = [
+    "against_oracle",
+    "eigenfunctions",
+    "eigenvalue_curves",
+    "embeddings",
+    "gallery",
+    "mass",
+    "reconstructions",
+]
 MOST = 24  # classes in a legend
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
@@ -55,6 +63,10 @@ def chosen_columns(vectors: Array, columns: int | Sequence[int] | None, most: in
     if chosen.dtype.kind not in "iu" or not ((chosen >= 0) & (chosen < k)).all():
         raise InputError(f"columns must be whole numbers in 0..{k - 1}, got {columns!r}")
     return chosen
+
+
+def _name(column: int) -> str:
+    return f"φ{str(column + 1).translate(SUBSCRIPT)}"
 
 
 def eigenfunctions(
@@ -104,7 +116,7 @@ def eigenfunctions(
         raise InputError(f"vectors must have shape ({len(x)}, K), got {v.shape}")
     chosen = chosen_columns(v, columns)
     if titles is None:
-        titles = [f"φ{str(column + 1).translate(SUBSCRIPT)}" for column in chosen]
+        titles = [_name(column) for column in chosen]
     if eigenvalues is not None:
         values = to_numpy(eigenvalues)[chosen].round(9) + 0.0
         titles = [f"{name}   λ = {value:.3g}" for name, value in zip(titles, values, strict=True)]
@@ -179,6 +191,145 @@ def gallery(
         pictures.append((drawing(points, **look), shades))
     words: Any = {"row_labels": row_labels, "notes": notes, "scale": scale}
     return grid(pictures, titles or [], min(per_row, len(pictures)), path, size=size, **words)
+
+
+def mass(
+    points: ArrayLike,
+    mass: ArrayLike,
+    *,
+    reference: ArrayLike | None = None,
+    path: PathLike | None = None,
+    **view: Unpack[View],
+) -> Figure:
+    """The mass on the shape, as a multiple of an even share.
+
+    Parameters
+    ----------
+    points, mass
+        ``(n, d)`` and ``(n,)``.
+    reference
+        The true mass ``(n,)``, shown beside it in the same colours.
+    path, view
+        As in `eigenfunctions`; ``faces`` among them.
+
+    Returns
+    -------
+    Figure
+
+    Examples
+    --------
+    >>> ball = np.random.default_rng(0).normal(size=(300, 3))
+    >>> figure = mass(ball, np.full(300, 1 / 300), reference=np.arange(300.0), size=60)
+    >>> figure.axes[1].get_title()
+    'reference'
+    """
+    shown = {"mass": mass} if reference is None else {"mass": mass, "reference": reference}
+    shares = [to_numpy(each) / to_numpy(each).mean() for each in shown.values()]
+    shapes = [(points, view.pop("faces", None))] * len(shown)
+    return gallery(shapes, [*shown], path, values=shares, signed=False, **view)
+
+
+def against_oracle(
+    points: ArrayLike,
+    vectors: ArrayLike,
+    oracle_vectors: ArrayLike,
+    cosines: ArrayLike,
+    *,
+    columns: int | Sequence[int] | None = None,
+    names: tuple[str, str] = ("eigenprobe", "oracle"),
+    path: PathLike | None = None,
+    **view: Unpack[View],
+) -> Figure:
+    """A method's vectors (upper row) above the oracle's (lower row), signs matched.
+
+    Parameters
+    ----------
+    points
+        ``(n, d)``.
+    vectors, oracle_vectors
+        Functions ``(n, K)`` of both.
+    cosines
+        Agreement ``(K,)`` of each pair, which is written under it.
+    columns, path, view
+        As in `eigenfunctions`; by default eight columns.
+    names
+        Of the two rows.
+
+    Returns
+    -------
+    Figure
+
+    Examples
+    --------
+    >>> ball = np.random.default_rng(0).normal(size=(300, 3))
+    >>> figure = against_oracle(ball, ball, -ball, [1.0, 1.0, 0.5], columns=[0, 2], size=60)
+    >>> [axes.get_xlabel() for axes in figure.axes]
+    ['', '', '|cos| = 1.000', '|cos| = 0.500']
+    """
+    v, reference, cosine = to_numpy(vectors), to_numpy(oracle_vectors), np.abs(to_numpy(cosines))
+    n = len(to_numpy(points))
+    if len(v) != n or len(reference) != n:
+        raise InputError(f"both bases must have {n} rows, got {v.shape} and {reference.shape}")
+    count = min(v.shape[1], reference.shape[1], len(cosine))
+    chosen = chosen_columns(v[:, :count], columns, most=8)
+    v, reference = v[:, chosen], reference[:, chosen]
+    signed = v * np.where((v * reference).sum(0) < 0, -1.0, 1.0)
+    return gallery(
+        [(points, view.pop("faces", None))] * (2 * len(chosen)),
+        [_name(column) for column in chosen],
+        path,
+        per_row=len(chosen),
+        values=[*signed.T, *reference.T],
+        row_labels=names,
+        notes=[""] * len(chosen) + [f"|cos| = {value:.3f}" for value in cosine[chosen]],
+        **view,
+    )
+
+
+def reconstructions(
+    points: ArrayLike,
+    results: Mapping[str, Mapping[int, ArrayLike]],
+    *,
+    path: PathLike | None = None,
+    **view: Unpack[View],
+) -> Figure:
+    """Coordinates rebuilt from k basis vectors, one row per method, the input at the left.
+
+    Parameters
+    ----------
+    points
+        The input ``(n, d)``.
+    results
+        Coordinates ``(n, d)`` by method and by k, the same k of every method; the root mean square
+        error stands under each.
+    path, view
+        As in `eigenfunctions`.
+
+    Returns
+    -------
+    Figure
+
+    Examples
+    --------
+    >>> ball = np.random.default_rng(0).normal(size=(300, 3))
+    >>> figure = reconstructions(ball, {"half": {3: 0.5 * ball}}, size=60)
+    >>> [axes.get_title() for axes in figure.axes]
+    ['input', 'k = 3']
+    """
+    sizes = {tuple(sorted(by_k)) for by_k in results.values()}
+    if len(sizes) != 1 or () in sizes:
+        raise InputError("reconstructions needs at least one k, and the same of every method")
+    given, titles = to_numpy(points), ["input", *(f"k = {k}" for k in sizes.pop())]
+    radius = np.linalg.norm(given - given.mean(0), axis=1).max()
+    faces, notes = view.pop("faces", None), []
+    shapes: list[Array] = []
+    for by_k in results.values():
+        shapes += [given, *(to_numpy(by_k[k]) for k in sorted(by_k))]
+        errors = (np.square(x - given).sum(1).mean() ** 0.5 for x in shapes[1 - len(titles) :])
+        notes += ["", *(f"RMS {100 * each / radius:.2f} % of radius" for each in errors)]
+    words: Any = {"row_labels": list(results), "notes": notes, "like": given, **view}
+    pairs = [(shape, faces) for shape in shapes]
+    return gallery(pairs, titles, path, per_row=len(titles), **words)
 
 
 def eigenvalue_curves(
