@@ -8,7 +8,7 @@ from matplotlib.colors import to_rgb
 
 from eigenprobe.errors import InputError
 from eigenprobe.viz import colours
-from eigenprobe.viz.charts import eigenvalue_curves, embeddings
+from eigenprobe.viz.figures import eigenvalue_curves, embeddings
 
 
 def test_curves_are_the_eigenvalues_and_the_oracle_is_dashed() -> None:

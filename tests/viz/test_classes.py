@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eigenprobe.errors import InputError
-from eigenprobe.viz.classes import classes, find_groups
+from eigenprobe.viz.colours import classes, find_groups
 
 
 def test_names_are_in_the_order_in_which_people_count() -> None:

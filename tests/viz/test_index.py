@@ -15,7 +15,7 @@ import pytest
 
 from eigenprobe.basis import Basis
 from eigenprobe.cli import main
-from eigenprobe.viz.index import row_of, write_index
+from eigenprobe.viz.page import row_of, write_index
 from tests.playground import write_mesh
 
 

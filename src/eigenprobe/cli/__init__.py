@@ -30,7 +30,7 @@ COMMANDS = "eigenprobe.commands"  # entry points: functions that return a comman
 TERMINATED = 128 + signal.SIGTERM
 READING = ("decompose", "embed", "encode", "view", "export")  # whose first word is a file
 # Options that do not change a result.
-PASSING = ("session", "options", "shapes", "force", "report", "compare", "keep_rows", "scheduler")
+PASSING = ("session", "options", "shapes", "force", "report", "compare", "scheduler")
 CHATTY = ("lightning", "lightning.pytorch", "lightning.fabric", "matplotlib")
 SUMMARY = """Spectral decompositions of any point cloud: basis vectors, eigenvalues and mass.
 
@@ -88,7 +88,7 @@ def main(argv: list[str] | None = None) -> int:
         # An exception, so that half-written files are removed on the way out.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
-        code = _run(words)
+        _run(words)
     except BrokenPipeError:
         # The reader (head, less) has closed the pipe. Point stdout elsewhere so that Python's exit
         # does not complain.
@@ -104,13 +104,15 @@ def main(argv: list[str] | None = None) -> int:
         line, code = explanation(error)
         if code == 1 and "--debug" not in words:
             line += " (--debug shows where)"
-        return _fail(": ".join([line, *getattr(error, "__notes__", ())]), code)
+        line = ": ".join([line, *getattr(error, "__notes__", ())])
+        print(f"eigenprobe: {' '.join(line.split())}", file=sys.stderr)
+        return code
     if argv is None and "triton" not in sys.modules:  # which would list its objects as leaked
         gc.freeze()  # the process ends: collecting what it holds would take a second of silence
-    return code
+    return 0
 
 
-def _run(words: list[str]) -> int:
+def _run(words: list[str]) -> None:
     from cyclopts import CycloptsError
 
     from ..errors import InputError, near, near_path
@@ -127,11 +129,11 @@ def _run(words: list[str]) -> int:
     except CycloptsError as error:
         names = " ".join(["eigenprobe", *(error.command_chain or ())])
         asked = near(words[0], ("--version", "--help", COMPLETION))
-        return _fail(f"{error}{asked} (see {names} --help)", 2)
+        raise InputError(f"{error}{asked} (see {names} --help)") from error
     known = signature(function).parameters
     if "session" not in known:  # the help, the version or a completion
         function(*bound.args, **bound.kwargs)
-        return 0
+        return
     session = bound.arguments.setdefault("session", Session())
     session.command = function.__name__
     given = bound.arguments | bound.arguments.get("options", {})
@@ -145,7 +147,6 @@ def _run(words: list[str]) -> int:
             if session.written and not hasattr(stop, "__notes__"):
                 stop.add_note(f"wrote {', '.join(str(path) for path, _ in session.written)}")
             raise
-    return 0
 
 
 @contextmanager
@@ -177,8 +178,3 @@ def _opened(session: Session) -> Iterator[None]:
             yield
     finally:
         progress.enable(False)
-
-
-def _fail(line: str, code: int) -> int:
-    print(f"eigenprobe: {' '.join(line.split())}", file=sys.stderr)
-    return code

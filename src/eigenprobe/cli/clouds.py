@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from ..errors import InputError, heard_warnings
 from ..host import progress
-from ..host.files import Facts, address, atomic_path, load_npy
+from ..host.files import Facts, address, load_npy
 from .cluster import spread
 from .session import SHARED, K, Session, Switch, explanation
 
@@ -84,7 +84,6 @@ def decompose(
     key: str | None = None,
     volume: bool = False,
     report: Switch = True,
-    keep_rows: bool = False,
     compare: str | None = None,
     force: bool = False,
     scheduler: str | None = None,
@@ -118,8 +117,6 @@ def decompose(
         key: the array of an npz file that holds the points, where it has several
         volume: fill a closed mesh and decompose its inside
         report: write report.html
-        keep_rows: write rows.npy, the row of the file that each point is, where some were left out:
-            values go back to the pixels of a scan
         compare: shown beside it in the report: direct, network, pretrained or oracle for the same
             points, or a file
         force: overwrite what an earlier run has written
@@ -150,7 +147,7 @@ def decompose(
 
     def work(file: Path, folder: Path, session: Session) -> tuple[Basis, Path]:
         basis = solved(file, solve, session.seed, **choice)
-        seconds = write_basis(folder, basis, report, session, compare, keep_rows)
+        seconds = write_basis(folder, basis, report, session, compare)
         d = 0 if basis.points is None else basis.points.shape[1]
         size = f"{basis.n} points{'' if d == 3 else f' in {d} dimensions'}, {basis.k} vectors"
         session.finish(f"decomposed {file.name}: {size}, {method},", seconds)
@@ -198,7 +195,7 @@ def work_all(
         session.refuse_existing(written(target)[0], force)
         work(file, target, session)
         return
-    from ..viz.index import write_index
+    from ..viz.page import write_index
 
     session.same_settings(folder, force)
     name = session.command
@@ -232,7 +229,7 @@ def work_all(
 
 def _work_one(work: Any, file: Path, target: Path, folder: Path, session: Session) -> Any:
     """What was written, and the row of the index; a text: why not."""
-    from ..viz.index import row_of
+    from ..viz.page import row_of
 
     session = replace(session)
     session.part = True
@@ -247,21 +244,14 @@ def _work_one(work: Any, file: Path, target: Path, folder: Path, session: Sessio
 
 
 def write_basis(
-    folder: Path, basis: Basis, report: bool, session: Session, compare: str | None, keep_rows: bool
+    folder: Path, basis: Basis, report: bool, session: Session, compare: str | None
 ) -> float:
     """``basis.safetensors``, if wanted ``report.html``, and ``summary.json`` with the time of it
     all in one folder, which is returned.
     """
-    import numpy as np
-
     details = {name: value for name, value in basis.info.items() if name != "rows"}
     basis.save(path := folder / BASIS)
     session.wrote(path, "the basis: ep.Basis.load(path)")
-    if keep_rows and basis.rows is not None:
-        rows = np.asarray(basis.rows)
-        with atomic_path(path := folder / "rows.npy") as temporary:
-            np.save(temporary, rows)
-        session.wrote(path, "the row of the file that each point is")
     facts: Facts = {"points": basis.n, "vectors": basis.k, "eigenvalues": basis.eigenvalues}
     progress.stage("estimating its error")
     with suppress(InputError):  # where half of the points have no such operator

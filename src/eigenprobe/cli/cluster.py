@@ -13,7 +13,6 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from ..errors import InputError, extra
@@ -23,8 +22,7 @@ PROCESSES = "processes"
 PATIENCE = 5  # seconds that a scheduler has to answer
 
 
-@contextmanager
-def cluster(scheduler: str) -> Iterator[Any]:
+def cluster(scheduler: str) -> Any:
     """A client of the scheduler at an address, or of worker processes of this machine, one per
     core.
     """
@@ -36,15 +34,13 @@ def cluster(scheduler: str) -> Iterator[Any]:
     # Workers of this machine leave Ctrl-C to this process, which stops them.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        client = distributed.Client(**options)
+        return distributed.Client(**options)
     except (OSError, ValueError, TimeoutError) as error:
         raise InputError(
             f"--scheduler takes an address or {PROCESSES}: nothing answers at {scheduler}"
         ) from error
     finally:
         signal.signal(signal.SIGINT, before)
-    with client:
-        yield client
 
 
 def spread(

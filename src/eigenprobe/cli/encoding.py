@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .clouds import ENDING, places, solved, work_all
-from .session import SHARED, K, Session, Switch
+from .session import SHARED, K, Session
 
 if TYPE_CHECKING:
     from ..basis import Basis
@@ -21,7 +21,6 @@ def encode(
     k: K = 50,
     model: str = "surface",
     samples: int = 1500,
-    ritz: Switch = True,
     refine: int = 0,
     force: bool = False,
     scheduler: str | None = None,
@@ -40,14 +39,13 @@ def encode(
         k: how many basis vectors
         model: a name in the package, a folder or a hub id
         samples: at most this many farthest points of each shape; 0 takes all
-        ritz: rotate within the predicted span to the best order
         refine: refinement sweeps
         force: overwrite what an earlier run has written
         scheduler: address of a Dask scheduler, or processes: files go to its workers
     """
 
     def solve(cloud: Shape) -> Basis:
-        options: Any = {"k": k, "ritz": ritz, "refine": refine, "device": session.device()}
+        options: Any = {"k": k, "refine": refine, "device": session.device()}
         return _loaded(model).encode(cloud.vertices, **options)
 
     def work(file: Path, target: Path, session: Session) -> tuple[Basis, Path]:

@@ -4,7 +4,7 @@ short-cuts are cut.
     graph (n, k) -> suspects -> logits (e,) -> edges above the threshold are cut -> graph without
     them
 
-A short-cut is an exception: the threshold is the higher, the more the median logit of a cloud is
+A short-cut is an exception: the threshold is higher by twice what the median logit of a cloud is
 above that of surfaces.
 
 A row that lost neighbours keeps the real ones among those that were judged and repeats its nearest
@@ -55,14 +55,14 @@ from .quadrics import without_noise
 class Decision:
     """When an edge is cut; chosen on development shapes."""
 
-    threshold: float = 2.0  # logit above which an edge is a short-cut
+    threshold: float = 1.5  # logit above which an edge is a short-cut
     # the same where most points are suspicious: coarse and noisy clouds have more short-cuts ...
-    bold: float = 0.5
+    bold: float = 0.0
     # ... by the share of such points, from the one to the other
     doubtful: tuple[float, float] = (0.1, 0.6)
     # median logit of the judged edges of a surface; where it is higher, as on trees and streets,
     # the network finds most edges odd, and none is an exception
-    usual: float = -3.0
+    usual: float = -2.0
     # tenth percentile of the logits round a part above which it may be split off ...
     sure: float = 2.2
     part: int = 20  # ... if it has at least so many points
@@ -165,7 +165,7 @@ def _thresholds(graph: Graph, suspects: Suspects, logits: Tensor, decision: Deci
     owner = suspects.owner[suspects.edges.head]
     middle = _quantiles(logits, owner, len(graph.each), 0.5)
     threshold = decision.threshold + (decision.bold - decision.threshold) * share
-    return threshold + (middle - decision.usual).clamp_min(0)
+    return threshold + 2 * (middle - decision.usual).clamp_min(0)
 
 
 def _quantiles(values: Tensor, group: Tensor, count: int, share: float) -> Tensor:

@@ -24,7 +24,7 @@ from torch.nn.functional import silu
 from ..host.weights import read_weights, write_weights
 from ..layers import Attention
 from ..neighbors.graph import Edges
-from ..neighbors.layout import Segments
+from ..neighbors.layout import Segments, rows_at_once
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,11 @@ class ShortcutNetwork(nn.Module):
             x, close = turn(x, close, joined)
             if i % self.config.views == self.config.views - 1:
                 x = clouds.stacked(self.views[i // self.config.views](clouds.padded(x), shape))
-        y = y.index_copy(0, near, close.to(y.dtype))
-        return self.out(self.meeting(x, y, ends)[0])[:, 0].float()
+        y, at_ends = y.index_copy(0, near, close.to(y.dtype)), self.meeting.ends(x)
+        size = rows_at_once(x.device, 2 * at_ends.shape[1])
+        parts = zip(y.split(size), ends.split(size, 1), strict=True)
+        logits = [self.out(self.meeting(at_ends, *part)[0]) for part in parts]
+        return torch.cat(logits)[:, 0].float()
 
     def describe(self) -> dict[str, Any]:
         """The configuration as JSON-able facts."""
@@ -151,7 +154,7 @@ class ShortcutNetwork(nn.Module):
 
 class _Meeting(nn.Module):
     """What an edge makes of its two ends ``(2, e)``, whichever comes first, ``(e, P)``; `extra`
-    more of either end.
+    more of either end. `at_ends` is ``self.ends(x)``.
     """
 
     def __init__(self, width: int, pair: int, extra: int = 0) -> None:
@@ -159,9 +162,9 @@ class _Meeting(nn.Module):
         self.sizes = [pair, pair, extra]
         self.ends, self.pair = nn.Linear(width, sum(self.sizes)), nn.Linear(pair, pair)
 
-    def forward(self, x: Tensor, y: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, at_ends: Tensor, y: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
         # `index_select`, not brackets: their gradient sorts the indices.
-        both = self.ends(x).index_select(0, ends.flatten()).unflatten(0, ends.shape)  # (2, e, ...)
+        both = at_ends.index_select(0, ends.flatten()).unflatten(0, ends.shape)  # (2, e, ...)
         first, second, extra = both.split(self.sizes, 2)
         met = self.pair(y) + first
         met[0] += second[1]
@@ -170,7 +173,7 @@ class _Meeting(nn.Module):
 
 
 class _Round(nn.Module):
-    """One exchange between edges and points."""
+    """One exchange between edges and points; as many edges at once as fit where memory is fast."""
 
     def __init__(self, width: int, pair: int) -> None:
         super().__init__()
@@ -179,16 +182,20 @@ class _Round(nn.Module):
         self.update = _perceptron(width + 2 * pair, width, width)
 
     def forward(self, x: Tensor, y: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
-        met, extra = self.meeting(x, y, ends)
-        mixed, gate = self.mix(met).chunk(2, 1)
-        gate = torch.sigmoid(gate)
-        sums, weight = torch.zeros((2, len(x), y.shape[1]), dtype=torch.float32, device=x.device)
-        sums = sums.index_add(
-            0, ends.flip(0).flatten(), (gate * (extra + mixed)).flatten(0, 1).float()
-        )
-        weight = weight.index_add(0, ends[0], gate.float()).index_add_(0, ends[1], gate.float())
+        sums = torch.zeros((len(x), y.shape[1]), dtype=torch.float32, device=x.device)
+        weight = torch.zeros_like(sums)
+        at_ends, edges = self.meeting.ends(x), []
+        size = rows_at_once(x.device, 2 * at_ends.shape[1])
+        for near, pair in zip(ends.split(size, 1), y.split(size), strict=True):
+            met, extra = self.meeting(at_ends, pair, near)
+            mixed, gate = self.mix(met).chunk(2, 1)
+            gate = torch.sigmoid(gate)
+            told = (gate * (extra + mixed)).flatten(0, 1).float()
+            sums.index_add_(0, near.flip(0).flatten(), told)
+            weight.index_add_(0, near[0], gate.float()).index_add_(0, near[1], gate.float())
+            edges.append(self.norm_pair(pair + mixed))
         news = torch.cat([x, (sums / (weight + 1e-2)).to(x.dtype), weight.log1p().to(x.dtype)], 1)
-        return self.norm_point(x + self.update(news)), self.norm_pair(y + mixed)
+        return self.norm_point(x + self.update(news)), torch.cat(edges)
 
 
 class _Attention(Attention):

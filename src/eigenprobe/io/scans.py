@@ -80,26 +80,26 @@ def read_pcd(path: Path) -> Array:
     facts = {words[0].upper(): words[1:] for words in lines if words}
     names = [name.lower() for name in facts["FIELDS"]]
     places = pick(names, len(names), "x,y,z")
-    counts = [int(count) for count in facts.get("COUNT", ["1"] * len(names))]
+    counts = np.array(facts.get("COUNT", ["1"] * len(names)), int)
     n = int(facts["WIDTH"][0]) * int(facts["HEIGHT"][0])
     kind = facts["DATA"][0].lower()
     if kind == "ascii":
-        columns = [sum(counts[:place]) for place in places]
+        columns = (counts.cumsum() - counts)[places]
         return np.loadtxt(data[start:].splitlines(), usecols=columns).reshape(n, 3)
-    forms = [kind.lower() + size for kind, size in zip(facts["TYPE"], facts["SIZE"])]
-    row = np.dtype([("", form, count) for form, count in zip(forms, counts)])
-    if kind == "binary":
-        table = np.frombuffer(data, row, n, start)
-        found = [table[f"f{place}"].reshape(n) for place in places]
-    else:  # the filter of HDF5 reads what LibLZF has compressed
+    widths = np.array(facts["SIZE"], int) * counts
+    before, steps = widths.cumsum() - widths, np.full(len(names), widths.sum())
+    if kind != "binary":  # the filter of HDF5 reads what LibLZF has compressed
         length, size = np.frombuffer(data, "<u4", 2, start).tolist()
         check_size(path, size)
         with extra("h5py").File("lzf", "w", driver="core", backing_store=False) as file:
             chunk = file.create_dataset("data", (size,), "u1", chunks=(size,), compression="lzf")
             chunk.id.write_direct_chunk((0,), data[start + 8 : start + 8 + length])
             data = chunk[:].tobytes()
-        starts = [n * row.fields[f"f{place}"][1] for place in places]  # type: ignore[index]
-        found = [np.frombuffer(data, forms[i], n, at) for i, at in zip(places, starts)]
+        start, before, steps = 0, n * before, widths  # one field after the other
+    found = []
+    for i in places:
+        form = facts["TYPE"][i].lower() + facts["SIZE"][i]
+        found.append(np.ndarray(n, form, data, start + before[i], steps[i]))
     return np.stack(found, axis=1, dtype=np.float64)
 
 

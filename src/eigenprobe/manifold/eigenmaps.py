@@ -417,7 +417,7 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         interactive
             Whether to make the page of `report` instead, for a notebook.
         options
-            Of `viz.charts.embeddings`: path, names, side, limit; of an interactive map those of
+            Of `viz.figures.embeddings`: path, names, side, limit; of an interactive map those of
             `viz.scatter.scatter_page`.
 
         Returns
@@ -438,8 +438,8 @@ class Eigenmaps(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             from ..viz.scatter import scatter_page
 
             return InteractiveScene(scatter_page(self, labels, **options), 820)
-        from ..viz.charts import embeddings
-        from ..viz.classes import find_groups
+        from ..viz.colours import find_groups
+        from ..viz.figures import embeddings
 
         if labels is None and (found := find_groups(self.layout_)) is not None:
             labels, options = found.labels, {"names": found.names, **options}

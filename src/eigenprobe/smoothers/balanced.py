@@ -71,7 +71,7 @@ def balanced_stencil(
         crossing = _boundary_direction(near, frames, settings)
         ends = forward, backward, length2
         weight = _balance(weight, ends, crossing, edges, settings, graph.clouds)
-    return Stencil(edges, weight, length2, edges.at(weight * length2) / (2 * dimension))
+    return Stencil(edges, weight, edges.at(weight * length2) / (2 * dimension))
 
 
 def _boundary_direction(near: Neighbours, frames: Tensor, settings: Balance) -> Tensor:

@@ -98,7 +98,7 @@ def cell_stencil(graph: Graph, settings: Balance = BALANCE, field: Tensor | None
     length2 = chord.square().sum(1)
     if field is not None:
         length2 = edge_directions(chord, edges, frames, settings, field)[2]
-    return Stencil(edges, weight, length2, edges.at(weight * length2) / 4 + rim)
+    return Stencil(edges, weight, edges.at(weight * length2) / 4 + rim)
 
 
 def planar_frames(near: Neighbours, frames: Tensor) -> tuple[Tensor, Tensor]:

@@ -55,7 +55,8 @@ def neighbourhood_smoother(graph: Graph) -> Smoother:
     directed = fuzzy_weights(graph.squared.sqrt())
     weight = torch.zeros(len(edges), dtype=directed.dtype, device=graph.device)
     weight.scatter_reduce_(0, place, directed.reshape(-1), "amax")
-    closed = closed_neighbours(graph.indices)
+    own = torch.arange(graph.n, device=graph.device)[:, None]
+    closed = torch.cat([own, graph.indices], 1)  # N[i]
     common = overlaps(closed, closed, edges.head, edges.tail).to(weight.dtype)
     weight *= common / (2 * closed.shape[1] - common)
     degree = edges.at(weight)
@@ -121,12 +122,6 @@ def fuzzy_weights(distances: Tensor) -> Tensor:
         many = torch.exp(-beyond / scale).sum(1, keepdim=True) > target
         low, high = torch.where(many, low, scale), torch.where(many, scale, high)
     return torch.exp(-beyond / (low * high).sqrt())
-
-
-def closed_neighbours(indices: Tensor) -> Tensor:
-    """``N[i]``: the point itself and its neighbours, ``(n, k + 1)`` int32."""
-    own = torch.arange(indices.shape[0], device=indices.device)[:, None]
-    return torch.cat([own, indices], 1).int()
 
 
 def overlaps(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -> Tensor:

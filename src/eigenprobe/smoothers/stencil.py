@@ -71,11 +71,10 @@ EXACT = Balance(tolerance=1e-13, steps=2000)
 
 @dataclass(frozen=True)
 class Stencil:
-    """Undirected weighted edges with squared lengths, and the mass they induce (unnormalised)."""
+    """Undirected weighted edges, and the mass they induce (unnormalised)."""
 
     edges: Edges
     weight: Tensor  # (e,)
-    length2: Tensor  # (e,)
     mass: Tensor  # (n,)
 
 
@@ -105,10 +104,6 @@ class Neighbours(NamedTuple):
             return cls(indices, distances, offsets, indices.shape[1])
         real = (~copy).sum(1)
         padded = torch.arange(indices.shape[1], device=copy.device) >= real[:, None]
-        if not torch.equal(copy, padded):
-            order = copy.byte().argsort(dim=1, stable=True)
-            indices, distances = indices.gather(1, order), distances.gather(1, order)
-            offsets = points[indices] - points[:, None]
         farthest = distances.gather(1, real[:, None] - 1)
         return cls(
             indices,
@@ -118,17 +113,12 @@ class Neighbours(NamedTuple):
         )
 
     def stretched_along(self, field: Tensor, frames: Tensor) -> Neighbours:
-        """The nearest in the metric of a ``field (n, d)`` that is turned into the tangent
-        planes.
-        """
-        return self.stretched((frames @ tangential(field, frames)[..., None])[..., 0])
-
-    def stretched(self, field: Tensor) -> Neighbours:
-        """The nearest where offsets are longer along a ``field (n, d)`` (`stretch`): as many as are
-        surely among these.
+        """The nearest in the metric of a ``field (n, d)`` that is turned into the tangent planes
+        (`stretch`): as many as are surely among these.
 
         Of ``k`` nearest in a disk those are ``k / s`` in an ellipse, ``s`` the largest stretch.
         """
+        field = (frames @ tangential(field, frames)[..., None])[..., 0]
         offsets = stretch(self.offsets, field[:, None])
         distances = offsets.norm(dim=2)
         count = torch.arange(offsets.shape[1], device=field.device)

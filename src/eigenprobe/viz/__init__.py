@@ -7,7 +7,7 @@ use, so that importing this package costs nothing and needs neither matplotlib n
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["colours", "figures", "report", "scatter", "scene", "viewer"]
+__all__ = ["charts", "colours", "figures", "report", "scatter", "scene", "viewer"]
 
 
 def __dir__() -> list[str]:

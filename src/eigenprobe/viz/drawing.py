@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from ..errors import InputError
 from ..host.files import atomic_path
 from .colours import Array
-from .page import ASSETS, Path
+from .page import ASSETS, PathLike
 from .scene import Index, as_faces, ball_radius, display_coordinates, look_at, surface_triangles
 
 KEY = np.array([-0.421, 0.608, 0.673])
@@ -125,7 +125,7 @@ class StyledFigure(Figure):
 
 @contextmanager
 def canvas(
-    width: float, height: float, path: Path | None = None, layout: Any = None
+    width: float, height: float, path: PathLike | None = None, layout: Any = None
 ) -> Iterator[Figure]:
     """A new figure to draw on inside of the block, at the end of which it is written to `path`, if
     there is one.
@@ -145,7 +145,7 @@ def grid(
     pictures: Sequence[Picture],
     titles: Sequence[str],
     per_row: int,
-    path: Path | None,
+    path: PathLike | None,
     *,
     size: int,
     row_labels: Sequence[str] = (),

@@ -13,10 +13,10 @@ carries. At 10,000 points and 50 vectors the file is about 3 MB, half of it plot
 
 import html
 import os
-import pathlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -29,7 +29,7 @@ from ..host.files import Facts, write_text
 from ..host.tables import say
 from ..io.mesh import to_numpy
 from . import colours
-from .page import Path, page, ramp, raw, thinning_note
+from .page import PathLike, page, ramp, raw, thinning_note
 from .scene import (
     Array,
     Index,
@@ -64,7 +64,7 @@ def open_basis(source: Source, k: int = 50, like: Basis | None = None) -> tuple[
         if like.faces is None:
             raise InputError("the oracle needs a mesh, got a cloud")
         return oracle(like.points, like.faces, k), source
-    path = pathlib.Path(source)
+    path = Path(source)
     if path.suffix == ".safetensors":
         return Basis.load(path), path.parent.name if path.stem == "basis" else path.stem
     return decompose(path, k), path.stem
@@ -84,7 +84,7 @@ class Options(TypedDict, total=False):
 
 
 def write_report(
-    path: Path, basis: Basis, points: ArrayLike | None = None, **options: Unpack[Options]
+    path: PathLike, basis: Basis, points: ArrayLike | None = None, **options: Unpack[Options]
 ) -> None:
     """Write the report of a basis: the shape to turn, its eigenfunctions, spectrum, mass and
     reconstruction, and facts.

@@ -12,8 +12,8 @@ import base64
 import io
 import math
 import os
-import pathlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,8 @@ from ..host.files import Facts, reading, write_text
 from ..host.tables import say
 from ..io.mesh import to_numpy
 from . import colours
-from .classes import Names, classes, find_groups
-from .page import Path, page, ramp, raw, thinning_note
+from .colours import Names, classes, find_groups
+from .page import PathLike, page, ramp, raw, thinning_note
 from .scene import Array, thin
 
 Payload = dict[str, Any]  # what the page gets
@@ -33,7 +33,7 @@ PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp")
 TILE, SHEET = 64, 8192  # pixels of a picture of a row, and of all of them together
 
 
-def write_scatter(path: Path, *given: Any, **options: Any) -> None:
+def write_scatter(path: PathLike, *given: Any, **options: Any) -> None:
     """Write the page of `scatter_page` to a file, whole or not at all.
 
     Parameters
@@ -66,7 +66,7 @@ def scatter_page(
     eigenvalues: ArrayLike | None = None,
     facts: Facts | None = None,
     texts: Sequence[str] | None = None,
-    images: Path | Sequence[Any] | None = None,
+    images: PathLike | Sequence[Any] | None = None,
     limit: int = 200_000,
 ) -> str:
     """A page with an embedding as a map: search, colours, neighbours, a table with filters, marking
@@ -176,9 +176,9 @@ def _matrix(
     return np.nan_to_num(x)
 
 
-def image_files(folder: Path) -> list[pathlib.Path]:
+def image_files(folder: PathLike) -> list[Path]:
     """The pictures in a folder, in the order of their names."""
-    inside = sorted(pathlib.Path(folder).iterdir())
+    inside = sorted(Path(folder).iterdir())
     return [each for each in inside if each.suffix.lower() in PICTURES]
 
 

@@ -2,7 +2,6 @@
 
     procedural shape, folded;   -> sparse sample, noise          -> graph -> suspects, ratio
     real mesh, refined          -> a few views of a scanner, with gaps where none sees it
-                                   (either averaged, as `decompose` does, or as it is)
     trees and wires             -> nothing in them is a short-cut: ratio 1
 
     loss = mean of  w BCE(z, sigmoid((ratio - r) / s)),     ratio: geodesic over chord on the dense
@@ -22,7 +21,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from eigenprobe.cloud.edges import find_suspects
 from eigenprobe.cloud.network import SUSPICION, ShortcutConfig, ShortcutNetwork, Suspects
-from eigenprobe.geometry import farthest_points
 from eigenprobe.neighbors.graph import Graph, build_graph
 
 from ..shapes.contacts import FOLD, SPREAD, Fold, FoldedShapes, Spread, ratios, spread_rows
@@ -50,8 +48,6 @@ class Clouds:
     touching: float = 0.25
     fold: Fold = FOLD
     spread: Spread = SPREAD
-    worked: float = 0.35  # share of batches that are averaged as `decompose` does
-    finer: tuple[int, ...] = (1, 1, 2, 4)  # points before they are averaged, per point after
     rendered: float = 0.5  # share of batches that are views of a scanner
     noisy: float = 0.5  # share of the other clouds with noise
     noise: float = 0.02  # largest, of the radius
@@ -158,7 +154,7 @@ class ContactStream:
     def _draw(self, block: int, coin: torch.Generator, generator: torch.Generator) -> Judged | None:
         """One batch, or None where there is nothing to judge."""
         c = self.settings.clouds
-        chance = torch.rand(4, generator=coin).tolist()
+        chance = torch.rand(2, generator=coin).tolist()
         real = self._meshes is not None and chance[0] < c.real
         if self._meshes is not None and not real and chance[0] > 1 - c.clutter:
             m = c.sizes[int(torch.randint(len(c.sizes), (), generator=coin))]
@@ -170,27 +166,20 @@ class ContactStream:
         source = self._meshes if real and self._meshes is not None else self._shapes
         m, shapes, graph, order = self._some(block, source, coin)
         points = shapes.points
-        worked = chance[1] < c.worked
-        finer = c.finer[int(torch.randint(len(c.finer), (), generator=coin))] if worked else 1
-        count = min(finer * m, points.shape[1] // 2)
-        if chance[2] < c.rendered:
-            chosen, sparse, keep, seen = scanned(shapes, graph, count, generator, c.scanner)
+        m = min(m, points.shape[1] // 2)
+        if chance[1] < c.rendered:
+            chosen, sparse, keep, seen = scanned(shapes, graph, m, generator, c.scanner)
             seen = seen | (not c.seen)
             both = seen[..., None] & take(seen[..., None], graph[0].flatten(1)).view(graph[0].shape)
             graph = graph[0], torch.where(both, graph[1], torch.inf)
-        else:
-            if count > order.shape[1]:
-                order = torch.arange(points.shape[1], device=self.device).expand(len(order), -1)
-            chosen = spread_rows(points, order, count, generator, c.spread)
-            keep, rng = torch.ones_like(chosen, dtype=torch.bool), Rng(len(points), generator)
-            level = rng.uniform(0, c.noise, 1, 1) * rng.chance(c.noisy, 1, 1)
-            sparse = take(points, chosen) + level * rng.normal(1, count, 3)
-        if worked:
-            chosen, sparse = averaged(chosen, sparse, keep, m, finer)
-        else:
             m = int(keep.sum(1).min())
             chosen, sparse = chosen[:, :m], sparse[:, :m]
-        if sparse.shape[1] <= SUSPICION.judged:
+        else:
+            chosen = spread_rows(points, order, m, generator, c.spread)
+            rng = Rng(len(points), generator)
+            level = rng.uniform(0, c.noise, 1, 1) * rng.chance(c.noisy, 1, 1)
+            sparse = take(points, chosen) + level * rng.normal(1, m, 3)
+        if m <= SUSPICION.judged:
             return None  # few points are seen
         suspects, cloud = suspects_of(sparse)
         if suspects is None:
@@ -238,23 +227,6 @@ class ContactStream:
         ratio = torch.full((len(known),), -1.0, device=points.device)
         ratio[at[hit]] = found[hit]
         return ratio
-
-
-@torch.no_grad()
-def averaged(chosen: Tensor, y: Tensor, keep: Tensor, m: int, finer: int) -> tuple[Tensor, Tensor]:
-    """Rows ``(b, m)`` of dense points and where the sample of a scan ``y (b, n, 3)`` of them is,
-    ``(b, m, 3)``: the ``m`` farthest points, each the mean of its cell where there are ``finer``
-    times as many.  Fewer may be left of those that are kept.
-    """
-    m = min(m, int(keep.sum(1).min()))
-    rows = farthest_points(y, m, start=0, valid=keep)
-    z = take(y, rows)
-    if finer > 1:
-        for i, kept in enumerate(keep):
-            cell = torch.cdist(y[i, kept], z[i]).argmin(1)
-            total = torch.zeros_like(z[i]).index_add_(0, cell, y[i, kept])
-            z[i] = total / torch.bincount(cell, minlength=m)[:, None]
-    return chosen.gather(1, rows), z
 
 
 def suspects_of(clouds: Tensor) -> tuple[Suspects | None, Graph]:

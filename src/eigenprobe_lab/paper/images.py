@@ -297,7 +297,7 @@ def run(
     tables.write_csv(out / "records.csv", records)
     files = [out / "records.csv"]
     if 2 in protocol.ks:
-        from eigenprobe.viz.charts import embeddings
+        from eigenprobe.viz.figures import embeddings
 
         rows = protocol.subset(y, 0)
         chosen, seed = protocol.rows(x[rows]), protocol.seed

@@ -24,6 +24,7 @@ from eigenprobe.io.mesh import Array
 
 from .contacts import LINKS, SPREAD, Spread, spread_order
 from .dense import Dense
+from .fields import take
 
 FEWEST = 100  # vertices of a mesh
 HELD_OUT = 10  # every tenth mesh is not trained on
@@ -159,17 +160,16 @@ class MeshShapes:
             number = self.seed * 1_000_003 + index
             coin = torch.Generator().manual_seed(number)
             chosen = torch.randint(len(self.meshes), (self.count,), generator=coin).tolist()
-            parts = zip(*(self._mesh(each) for each in chosen), strict=True)
-            points, normals, part, near, length = (torch.stack(x).to(self.device) for x in parts)
-            shapes = Dense(points, normals, part)
+            parts = zip(*(self._refined(each) for each in chosen), strict=True)
+            shapes, links = _far_first(self.most, *(torch.stack(x).to(self.device) for x in parts))
             generator = torch.Generator(self.device).manual_seed(number)
             order = spread_order(shapes, self.most, generator, self.spread)
-            self._blocks[index] = shapes, (near, length), order
+            self._blocks[index] = shapes, links, order
             for old in [i for i in self._blocks if i <= index - self.kept]:
                 del self._blocks[old]
         return self._blocks[index]
 
-    def _mesh(self, number: int) -> tuple[Tensor, ...]:
+    def _refined(self, number: int) -> tuple[Tensor, ...]:
         """Points, normals, part, neighbours and lengths of one mesh, refined once."""
         if number not in self._meshes:
             vertices, faces = refine(*self.meshes[number], self.dense)
@@ -177,20 +177,25 @@ class MeshShapes:
             vertices /= np.linalg.norm(vertices, axis=1).max()
             near, length = mesh_links(vertices, faces)
             mesh = Trimesh(vertices, faces, process=False)
-            points = torch.from_numpy(vertices).float()
-            n = len(points)
-            first = farthest_points(points, min(n, self.most), start=0)
-            rest = torch.ones(n, dtype=torch.bool).index_fill_(0, first, False)
-            order = torch.cat([first, rest.nonzero()[:, 0]])
-            place = torch.empty_like(order)
-            place[order] = torch.arange(n)
-            index = place[torch.from_numpy(near)][order].int()
             self._meshes[number] = (
-                points[order],
-                torch.from_numpy(np.array(mesh.vertex_normals)).float()[order],
-                torch.full((n,), int(not mesh.is_watertight)),
-                index,
-                torch.from_numpy(length).float()[order],
+                torch.from_numpy(vertices).float(),
+                torch.from_numpy(np.array(mesh.vertex_normals)).float(),
+                torch.full((len(vertices),), int(not mesh.is_watertight)),
+                torch.from_numpy(near).int(),
+                torch.from_numpy(length).float(),
             )
-        points, normal, part, links, lengths = self._meshes[number]
-        return points, normal, part, links.long(), lengths
+        return self._meshes[number]
+
+
+def _far_first(
+    most: int, points: Tensor, normals: Tensor, part: Tensor, near: Tensor, length: Tensor
+) -> tuple[Dense, tuple[Tensor, Tensor]]:
+    """Shapes ``(c, N)`` and their links, renumbered: the ``most`` farthest points come first."""
+    first = farthest_points(points, min(points.shape[1], most), start=0)
+    rank = torch.full_like(part, most).scatter_(
+        1, first, torch.arange(first.shape[1], device=first.device).expand_as(first)
+    )
+    order = rank.argsort(dim=1, stable=True)
+    near = order.argsort(dim=1).gather(1, take(near, order).long().flatten(1)).view_as(near)
+    shapes = Dense(take(points, order), take(normals, order), part.gather(1, order))
+    return shapes, (near, take(length, order))

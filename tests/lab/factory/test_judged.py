@@ -10,16 +10,8 @@ import pytest
 import torch
 
 from eigenprobe.cloud.network import ShortcutConfig, ShortcutNetwork
-from eigenprobe_lab.factory.judged import (
-    Clouds,
-    ContactStream,
-    Loss,
-    NeighbourSettings,
-    averaged,
-    held_out,
-)
+from eigenprobe_lab.factory.judged import Clouds, ContactStream, Loss, NeighbourSettings, held_out
 from eigenprobe_lab.factory.schedule import Schedule
-from eigenprobe_lab.shapes.fields import take
 from tests.meshes import torus
 
 NETWORK = ShortcutConfig(width=16, rounds=2, heads=2, depth=1, views=2)
@@ -43,7 +35,6 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> NeighbourSettings:
         meshes_chunk=3,
         real=1.0,
         rendered=1.0,
-        worked=0.0,
     )
     schedule = Schedule(steps=2, minutes=10, optimiser="adamw", adam_rate=1e-3)
     return NeighbourSettings(
@@ -51,9 +42,8 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> NeighbourSettings:
     )
 
 
-@pytest.mark.parametrize("worked", [0.0, 1.0])
-def test_edges_of_rendered_meshes_are_judged(settings: NeighbourSettings, worked: float) -> None:
-    stream = ContactStream(replace(settings, clouds=replace(settings.clouds, worked=worked)))
+def test_edges_of_rendered_meshes_are_judged(settings: NeighbourSettings) -> None:
+    stream = ContactStream(settings)
     batches = [stream.at(i) for i in range(3)]
     ratio = torch.cat([batch.ratio for batch in batches])
     known = ratio[ratio >= 0]
@@ -84,24 +74,6 @@ def test_what_is_held_out_is_measured_by_kind(settings: NeighbourSettings) -> No
     facts = held_out(network.eval(), settings, torch.device("cpu"), batches=1)
     assert {"recall", "false", "views: false", "clutter: false"} <= set(facts)
     assert all(0 <= value <= 1 for value in facts.values()) and facts["clutter: share"] == 0
-
-
-def test_a_noisy_cloud_is_averaged() -> None:
-    """Noise of 2 % is halved, and every point keeps the row of the surface that it comes from."""
-    one = torch.randn((4000, 3), generator=torch.Generator().manual_seed(0))
-    one = one / one.norm(dim=1, keepdim=True)
-    x, m = torch.stack([one, one.flip(0)]), 400
-    found = {}
-    for finer in (1, 8):
-        generator = torch.Generator().manual_seed(1)
-        chosen = torch.arange(finer * m).expand(2, -1)
-        y = take(x, chosen) + 0.02 * torch.randn((2, finer * m, 3), generator=generator)
-        rows, z = averaged(chosen, y, torch.ones_like(chosen, dtype=torch.bool), m, finer)
-        assert rows.shape == (2, m) and all(len(own.unique()) == m for own in rows)
-        apart = (x.gather(1, rows[..., None].expand(-1, -1, 3)) - z).norm(dim=2)
-        assert float(apart.median()) < 0.12 and float(apart.max()) < 0.3
-        found[finer] = float((z.norm(dim=2) - 1).std())
-    assert found[8] < 0.7 * found[1]
 
 
 def test_a_recipe_takes_the_meshes(settings: NeighbourSettings, tmp_path: Path) -> None:

@@ -21,9 +21,7 @@ from eigenprobe_lab.factory.schedule import Schedule
 
 TINY = NeighbourSettings(
     network=ShortcutConfig(width=16, rounds=2, heads=2, depth=1, views=2),
-    clouds=Clouds(
-        chunk=3, chunks=1, dense=900, points=600, sources=90, sizes=(200, 300), worked=0.0
-    ),
+    clouds=Clouds(chunk=3, chunks=1, dense=900, points=600, sources=90, sizes=(200, 300)),
     schedule=Schedule(steps=4, minutes=10, optimiser="adamw", adam_rate=1e-3),
     block=2,
     passes=1,
