@@ -28,7 +28,7 @@ from ..smoothers.smoother import csr
 if TYPE_CHECKING:
     from .eigenmaps import Eigenmaps
 
-FORMAT = "eigenprobe.estimator/3"
+FORMAT = "eigenprobe.estimator/4"
 FILES = ("basis.safetensors", "rows.safetensors")
 CSR = ("crow_indices", "col_indices", "values")
 SMOOTHER = ("kind", "step_time", "dimension")
