@@ -77,6 +77,15 @@ def test_filter_and_operator_agree_with_dense_matrices() -> None:
     plain = basis.filter(f, lam)
     np.testing.assert_allclose(plain, v @ np.diag(lam) @ v.T @ m @ f, atol=1e-12)
     np.testing.assert_allclose(basis.filter(v, lam), v * lam, atol=1e-10)
+    normalised = basis.operator()
+    np.testing.assert_allclose(
+        np.asarray(normalised), basis.normalized @ np.diag(lam) @ basis.normalized.T, atol=1e-12
+    )
+    plain = basis.operator(normalized=False)
+    np.testing.assert_allclose(plain.to_dense(), v @ np.diag(lam) @ v.T @ m, atol=1e-12)
+    np.testing.assert_allclose(plain @ f, plain.to_dense() @ f, atol=1e-12)
+    np.testing.assert_allclose(plain @ v, v * lam, atol=1e-10)
+    assert plain.shape == (30, 30)
 
 
 def test_numpy_and_torch_views_are_the_same_basis() -> None:

@@ -54,6 +54,31 @@ class Extension(Protocol):
 
 
 @dataclass(frozen=True)
+class SpectralOperator(Generic[A]):
+    """The implicit operator ``left diag(values) right^T``, applied without ever forming the n x n
+    matrix.
+    """
+
+    left: A  # (n, K)
+    values: A  # (K,)
+    right: A  # (n, K)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.left.shape[0], self.left.shape[0])
+
+    def __matmul__(self, f: A) -> A:
+        return self.left @ _scaled(self.values, self.right.T @ f)
+
+    def to_dense(self) -> A:
+        """The n x n matrix itself: for small n and for tests."""
+        return (self.left * self.values) @ self.right.T
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(_numpy(self.to_dense()), dtype=dtype)
+
+
+@dataclass(frozen=True)
 class Uncertainty:
     """A basis's estimate of its own error: nine of ten true errors lie within twice
     ``eigenvalues``.
@@ -277,6 +302,34 @@ class Basis(Generic[A]):
                 f"expected a response of {self.k} numbers, got shape {tuple(gain.shape)}"
             )
         return self.reconstruct(_scaled(gain, self.project(f)))
+
+    def operator(self, normalized: bool = True) -> SpectralOperator[A]:
+        """The operator that the basis stands for, without ever forming the ``n x n`` matrix.
+
+        Parameters
+        ----------
+        normalized
+            ``Q diag(lambda) Q^T``; else ``M^{-1/2} Q diag(lambda) Q^T M^{1/2}``, which acts on
+            functions.
+
+        Returns
+        -------
+        SpectralOperator
+            Which has ``@``, ``shape`` and ``to_dense()``.
+
+        Examples
+        --------
+        >>> from eigenprobe import decompose
+        >>> angle = np.arange(200) * np.pi / 100
+        >>> basis = decompose(np.stack([np.cos(angle), np.sin(angle)], 1), k=5)
+        >>> f = basis.vectors[:, 1]
+        >>> bool(np.allclose(basis.operator(normalized=False) @ f, f, atol=1e-2))
+        True
+        """
+        left, right = self.normalized, self.normalized
+        if not normalized:
+            left, right = self.vectors, _scaled(self.mass**0.5, right)
+        return SpectralOperator(left, self.eigenvalues, right)
 
     @validated
     def truncate(self, k: int) -> Basis[A]:

@@ -150,14 +150,17 @@ def cell_edges(near: Neighbours, frames: Tensor, thin: Tensor, radius: Tensor) -
 
     ratio = near.distances[:, 0] / near.distances[:, min(RING, k) - 1]
     irregular = torch.minimum(ratio, ratio[near.indices[:, :few]].amin(1)) < CELLS.irregular
-    rows = torch.arange(n, device=thin.device)
-    for count in (few, k):
-        measure(rows, count)
-        # A neighbour beyond the list would be nearer than twice the farthest corner.
-        beyond = irregular & (2 * reach > near.distances[:, count - 1])
-        rows = rows[(thin | beyond)[rows]]
-        if not len(rows):
-            break
+    measure(torch.arange(n, device=thin.device), few)
+    # A neighbour that is farther than twice the farthest corner cuts nothing off.
+    within = near.offsets.detach().norm(dim=2) < 2 * reach[:, None]
+    needed = (within * torch.arange(1, k + 1, device=thin.device)).amax(1)
+    beyond = irregular & (2 * reach > near.distances[:, few - 1])
+    needed = torch.where(thin, k, torch.where(beyond, needed, 0))
+    step = 6 if thin.device.type == "cpu" else k
+    for count in range(few, k, step):
+        rows = ((needed > count) & (needed <= count + step)).nonzero()[:, 0]
+        if len(rows):
+            measure(rows, min(count + step, k))
     kept = weight.detach() > torch.finfo(weight.dtype).eps
     edges, place = undirected(near.indices, kept)
     total = weight.new_zeros(len(edges)).index_add(0, place, weight[kept])
