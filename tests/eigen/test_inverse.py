@@ -114,3 +114,17 @@ def test_gaps_of_masses_that_differ_by_decades(spread: float, rng: np.random.Gen
         torch.testing.assert_close(q.T @ q, torch.eye(k).double(), atol=1e-9, rtol=0)
         root = smoother.mass.double().sqrt()
         assert float((q[:, 0] @ root).abs()) == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("pole", [1e-7, 1e-6])
+def test_a_null_vector_that_nobody_gave(pole: float, rng: np.random.Generator) -> None:
+    """Its value of the inverse is thousands of times the others: a second projection is needed."""
+    stiffness, mass = ep.laplacian(rng.normal(size=(500, 3)), resolution="all")
+    root = diags_array(mass.diagonal() ** -0.5)
+    laplacian = csr_array(root @ stiffness @ root)
+    scale = float(laplacian.diagonal().max())
+    values, vectors = smallest_pairs(laplacian, 50, pole=-pole * scale)
+    np.testing.assert_allclose(
+        values[1:], np.linalg.eigvalsh(laplacian.toarray())[1:50], rtol=1e-7, atol=0
+    )
+    assert np.linalg.norm(laplacian @ vectors - vectors * values, axis=0).max() < 1e-8 * scale

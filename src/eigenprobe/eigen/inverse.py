@@ -234,20 +234,28 @@ def _krylov(
     # Pages never written take no memory.
     basis = torch.empty((min(n, c + 8 * k + 60), n), dtype=torch.float64)
     basis[:c] = known
-    small = torch.zeros((len(basis), len(basis)), dtype=torch.float64)  # its lower triangle
+    small = torch.zeros((len(basis), len(basis)), dtype=torch.float64)
     block, m = _apart(torch.randn((b, n), dtype=torch.float64, generator=generator), known), c
     looked = c + 2 * k
     while True:
         basis[m : m + b] = block
         m += b
-        image = inverse(block)
-        # In exact arithmetic the last two blocks suffice; rounding brings converged vectors back.
-        inner = image @ basis[:m].mT
+        image, near = inverse(block), basis[max(c, m - 2 * b) : m]
+        inner = image @ near.mT
         small[m - b : m, m - b : m] = inner[:, -b:]
-        block, right = torch.linalg.qr(torch.addmm(image, inner, basis[:m], alpha=-1).mT)
+        # In exact arithmetic this would suffice; rounding brings converged vectors back.
+        image = torch.addmm(image, inner, near, alpha=-1)
+        image = torch.addmm(image, image @ basis[:m].mT, basis[:m], alpha=-1)
+        block, right = torch.linalg.qr(image.mT)
+        least = float(right.diagonal().abs().min())
+        if least < 1e-3 * float(inner.norm()):  # what is left is rounding too
+            block, again = torch.linalg.qr(
+                torch.addmm(block, basis[:m].mT, basis[:m] @ block, alpha=-1)
+            )
+            right = again @ right
         block, full = block.mT, m + b > len(basis)
         if m >= looked or full:
-            poles, turn = torch.linalg.eigh(small[c:m, c:m])
+            poles, turn = small_ritz(small[c:m, c:m])
             values = pole + 1 / poles
             # What is not yet near any eigenvalue may lie beside 0, where there are none: H has no
             # negative ones.
@@ -258,9 +266,13 @@ def _krylov(
             if left <= 1 or full:
                 return values, turn[:, order].mT @ basis[c:m], left
             looked = m + max(b, k // 8)
-        if float(right.diagonal().abs().min()) < 1e-3 * float(inner.norm()):
-            block = _apart(block, basis[:m])  # what is left is rounding, or has much of it
-        small[m : m + b, m - b : m] = right
+        if float(right.diagonal().abs().min()) < 4e3 * EPS * float(
+            small[c : c + b, c : c + b].max()
+        ):
+            # The blocks hold all that they can reach.
+            fresh = torch.randn(block.shape, dtype=torch.float64, generator=generator)
+            block, right = _apart(fresh, basis[:m]), 0 * right
+        small[m : m + b, m - b : m], small[m - b : m, m : m + b] = right, right.mT
 
 
 def _apart(block: Tensor, rows: Tensor) -> Tensor:
