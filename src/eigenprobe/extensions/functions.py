@@ -299,7 +299,27 @@ def unpacked(tensors: dict[str, Tensor], facts: Facts) -> Any:
     for name, value in facts.items():
         part = isinstance(value, dict) and "kind" in value
         own[name] = unpacked(beginning_with(f"{name}.", tensors), value) if part else value
-    return KINDS[own.pop("kind")](**own)
+    found = KINDS[own.pop("kind")](**own)
+    if isinstance(found, (KernelExtension, NeighbourhoodExtension)):
+        _check_fit(found)
+    return found
+
+
+def _check_fit(found: KernelExtension | NeighbourhoodExtension) -> None:
+    """Whether the tensors of a function belong to the same points and vectors."""
+    points, values = found.points, found.values
+    fits = points.ndim == values.ndim == 2 and len(points) == len(values)
+    if isinstance(found, KernelExtension):
+        fits = fits and points.dtype == values.dtype
+    elif fits:
+        (n, d), near = points.shape, found.indices
+        fits = near.ndim == 2 and len(near) == n and bool(((near >= 0) & (near < n)).all())
+        fits = fits and found.factors.shape == values.shape[1:] and found.frame.centre.shape == (d,)
+    if not fits:
+        raise InputError(
+            f"expected points, values and neighbours of one cloud, got {[*points.shape]} points "
+            f"and {[*values.shape]} values"
+        )
 
 
 def beginning_with(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -100,7 +100,9 @@ def read_weights(
         sizes.pop("kind", None)
         check_sizes(sizes)
     state: dict[str, Tensor] = {}
-    for part in sorted(folder.glob("model*.safetensors")):
+    if not (parts := sorted(folder.glob("model*.safetensors"))):
+        raise InputError(f"expected model*.safetensors beside config.json in {folder}")
+    for part in parts:
         with reading(part, what):
             state |= load_file(part)
 
