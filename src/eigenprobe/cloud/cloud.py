@@ -206,7 +206,7 @@ def arrange(
     return CloudGraph(given, frame, rows, graph=graph, **own)
 
 
-def alike(sizes: Mapping[int, int], rows: int) -> list[list[int]]:
+def grouped_by_size(sizes: Mapping[int, int], rows: int) -> list[list[int]]:
     """Groups of clouds, by their numbers, of similar sizes: padded to the largest they have at most
     so many ``rows`` each, and not many more than points.
     """

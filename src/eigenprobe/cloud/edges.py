@@ -63,6 +63,7 @@ class Decision:
     # median logit of the judged edges of a surface; where it is higher, as on trees and streets,
     # the network finds most edges odd, and none is an exception
     usual: float = -2.0
+    excess: float = 2.0  # how many times what it is higher by is added to the threshold
     # tenth percentile of the logits round a part above which it may be split off ...
     sure: float = 2.2
     part: int = 20  # ... if it has at least so many points
@@ -165,7 +166,7 @@ def _thresholds(graph: Graph, suspects: Suspects, logits: Tensor, decision: Deci
     owner = suspects.owner[suspects.edges.head]
     middle = _quantiles(logits, owner, len(graph.each), 0.5)
     threshold = decision.threshold + (decision.bold - decision.threshold) * share
-    return threshold + 2 * (middle - decision.usual).clamp_min(0)
+    return threshold + decision.excess * (middle - decision.usual).clamp_min(0)
 
 
 def _quantiles(values: Tensor, group: Tensor, count: int, share: float) -> Tensor:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..basis import Basis
-from ..cloud.cloud import CloudGraph, alike, arrange_surfaces
+from ..cloud.cloud import CloudGraph, arrange_surfaces, grouped_by_size
 from ..cloud.edges import without_short_cuts
 from ..eigen import basis_of, rotate
 from ..eigen.solve import block_columns, solve_each
@@ -46,7 +46,7 @@ def solve_stacks(clouds: Sequence[Any], request: Request) -> dict[int, Basis]:
     fewest = 4 * block_columns(request.k)
     suited = {i: n for i, n in sizes.items() if fewest <= n <= LARGEST}
     found: dict[int, Basis] = {}
-    for members in alike(suited, ROWS):
+    for members in grouped_by_size(suited, ROWS):
         if len(members) == 1:
             continue
         bases = solve_stack([checked[i][0] for i in members], request)

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..cloud.cloud import Cloud, alike, arrange, arrange_surfaces
+from ..cloud.cloud import Cloud, arrange, arrange_surfaces, grouped_by_size
 from ..cloud.edges import without_short_cuts
 from ..errors import InputError
 from ..networks.spectral import NEIGHBOURS, Inputs, SpectralNetwork, diffusion, inputs
@@ -92,7 +92,9 @@ def batches(
     one.
     """
     alone = [i for i, x in clouds.items() if not together or len(x) > WHOLE]
-    for group in alike({i: len(clouds[i]) for i in clouds.keys() - set(alone)}, BATCH_POINTS):
+    for group in grouped_by_size(
+        {i: len(clouds[i]) for i in clouds.keys() - set(alone)}, BATCH_POINTS
+    ):
         batch, surfaces = Batch.of_surfaces([clouds[i] for i in group])
         members = [i for i, ok in zip(group, surfaces, strict=True) if ok]
         alone += sorted(set(group) - set(members))
