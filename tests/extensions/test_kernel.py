@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from eigenprobe.errors import InputError
 from eigenprobe.extensions import KernelExtension
 from eigenprobe.extensions.functions import NEIGHBOURS, packed, unpacked
 from eigenprobe.neighbors.search import Metric
@@ -73,6 +74,15 @@ def test_a_file_holds_all_of_it(rng: np.random.Generator) -> None:
     again = unpacked(*packed(extension))
     assert torch.equal(again(x[:4] + 0.1), extension(x[:4] + 0.1))
     assert extension(x[:0]).shape == (0, 2)
+
+
+def test_stored_extensions_must_fit_together(rng: np.random.Generator) -> None:
+    x = torch.from_numpy(rng.normal(size=(30, 3)))
+    tensors, facts = packed(KernelExtension(x, x[:, :2]))
+    for name in ("points", "values"):
+        for spoiled in (tensors[name][:-1], tensors[name][..., None], tensors[name].float()):
+            with pytest.raises(InputError, match="of one cloud"):
+                unpacked({**tensors, name: spoiled}, facts)
 
 
 def test_size_does_not_matter(rng: np.random.Generator) -> None:

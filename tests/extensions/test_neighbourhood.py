@@ -40,6 +40,20 @@ def test_extension_keeps_fitted_values_and_constants(
     np.testing.assert_array_equal(again(new).numpy(), values.numpy())
 
 
+def test_stored_parts_must_fit_together(points: torch.Tensor) -> None:
+    tensors, facts = packed(_extension(points, 8))
+    spoiled = {
+        "points": tensors["points"][:-1],
+        "values": tensors["values"][:, :-1],
+        "factors": tensors["factors"][:-1],
+        "indices": torch.full_like(tensors["indices"], 80),
+        "frame.centre": tensors["frame.centre"][:-1],
+    }
+    for name, value in spoiled.items():
+        with pytest.raises(InputError, match="of one cloud"):
+            unpacked({**tensors, name: value}, facts)
+
+
 def written_out(extension: NeighbourhoodExtension, fitted: np.ndarray, x: np.ndarray) -> np.ndarray:
     """``sum_j p_j J_j v_j / sum_j p_j J_j`` with all sets written out."""
     k = extension.indices.shape[1]
