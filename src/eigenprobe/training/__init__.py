@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import extra
 
-extra("lightning.pytorch")  # or one line that says what to install
+# Or one line that says what to install. Whole, too: threads that begin with different modules
+# of this package would meet parts of scipy that another is loading.
+for _library in ("scipy.sparse.linalg", "scipy.spatial", "lightning.pytorch"):
+    extra(_library)
 
 if TYPE_CHECKING:
     from .data import Batch, ManifoldData, Pool, ProbeSettings
